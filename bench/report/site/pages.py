@@ -15,7 +15,7 @@ from markupsafe import Markup
 from repfl.bench.report import numbers, overview
 from repfl.bench.report.address import embedded, emphasise, linked, noted, readme, slug
 from repfl.bench.report.sheet import Book, Number, Sheet
-from repfl.bench.report.site import compare, facts, words
+from repfl.bench.report.site import compare, facts, preview, words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
@@ -32,8 +32,9 @@ def write(book: Book, out: Path) -> list[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
         made.append(name)
+    preview.draw(overview.summaries(book.sheets, book.papers), out, _css())
     (out / words.ARCHIVE).write_bytes(words.archive(book, out))
-    return [*made, words.ARCHIVE]
+    return [*made, preview.FILE, words.ARCHIVE]
 
 
 def pages(book: Book) -> Iterator[tuple[str, str]]:
@@ -44,7 +45,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
 
     def page(path: str, template: str, **told: Any) -> tuple[str, str]:
         root = "../" * path.count("/")
-        told = {"root": root, "path": path, "preview": "board/fig1.png", **told}
+        told = {"root": root, "path": path, "preview": preview.FILE, **told}
         return path, templates.get_template(template).render(told)
 
     yield page("index.html", "index.html.j2", **_first_screen(book, summaries, board))
@@ -82,6 +83,10 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
     yield page("how.html", "how.html.j2", provenance=book.provenance, rule=RULE, meanings=meanings)
 
 
+def _css() -> str:
+    return (TEMPLATES / "style.css").read_text("utf-8")
+
+
 def _environment(book: Book, board: Leaderboard | None) -> Environment:
     """The templates, and what every page has in common."""
     environment = Environment(
@@ -99,7 +104,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
     commit = str(book.provenance.get("report made at commit", "unknown"))
     scripts = ("plot.js", "app.js", "number.js", "compare.js")
     environment.globals |= {
-        "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),
+        "style": Markup(_css()),
         "script": Markup("".join((TEMPLATES / name).read_text("utf-8") for name in scripts)),
         "menus": words.menus(book),
         "search": words.search(book, board),

@@ -59,7 +59,8 @@ def test_a_dot_leads_to_its_number_and_the_number_tells_everything(
     text = page.locator("#number").inner_text()
     for piece in (
         "84.15 ± 1.77", "85.00 ± 1.00", "undecided", "trained accuracy", "table1.csv:5",
-        "somebody", "12.5 s", "Recipe: data, model, protocol", "--fresh", "2026-01-02",
+        "somebody", "12.5 s", "Recipe: data, model, protocol", "2026-01-02",
+        "repfl data get cifar10 && ", "--fresh --device cpu", "--fresh --device cuda",
     ):  # fmt: skip
         assert piece in text, piece
     assert page.locator("#number tbody tr").count() == 3  # seeds

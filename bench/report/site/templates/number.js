@@ -17,6 +17,9 @@
   const time = s => s === null || s === undefined ? "–" : s < 90 ? `${told(s, 1)} s` : s < 5400 ? `${told(s / 60, 1)} min` : `${told(s / 3600, 1)} h`;
   const facts = pairs => el("dl", { class: "facts" }, pairs.filter(([, v]) => v !== "" && v !== null && v !== undefined).map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", {}, v))));
   const command = text => el("p", { class: "command" }, el("code", {}, text), el("button", { type: "button", class: "copy" }, "Copy"));
+  // The same command for either device, with the data it needs.
+  const both = (set, text) => facts([["on a CPU", "cpu"], ["on a GPU", "cuda"]].map(([name, device]) =>
+    [name, command(`${fetched(set)}${text.replace(/ --device \S+/, "")} --device ${device}`)]));
   const flat = (value, prefix = "") => value !== null && typeof value === "object" && !Array.isArray(value)
     ? Object.entries(value).flatMap(([k, v]) => flat(v, prefix ? `${prefix}.${k}` : k)) : [[prefix, value === null ? "none" : Array.isArray(value) ? value.join(", ") : String(value)]];
   const scale = name => name === "paper" ? "" : el("i", { class: "scale" }, data.scales[name] || name);
@@ -80,15 +83,11 @@
     }
     if (n.verdict === "differs" && data.notes.length) parts.push(el("h2", {}, "Notes of the table"), el("ul", { class: "notes" }, data.notes.map(note => el("li", {}, note))));
     parts.push(el("h2", {}, "Do it yourself"));
-    if (first) {
-      const here = fetched(data.recipes[first.recipe].dataset);
-      const device = /--device/.test(first.command) ? "" : /cuda|nvidia/i.test(first.device || "") ? " --device cuda" : " --device cpu";
-      parts.push(el("p", {}, "Repeat the first run, on the same kind of device:"), command(`${here}${first.command}${device}`));
-    }
-    if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} run${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one CPU core:`), command(fetched(data.datasets[n.column]) + want.command));
-    parts.push(el("p", { class: "soft" }, "On a GPU: ", el("code", {}, "--device cuda"), ". It gives other bits; times here are of CPUs."));
+    if (data.repository) parts.push(el("p", {}, "Once:"), command(`git clone ${data.repository} && cd ${data.repository.split("/").pop()} && pip install -e .`));
+    const gpu = /cuda|nvidia/i.test(first?.device || "");
+    if (first) parts.push(el("p", {}, `Repeat the first run. It was made on a ${gpu ? "GPU" : "CPU"}; the other device gives other bits.`), both(data.recipes[first.recipe].dataset, first.command));
+    if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} run${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one CPU core.`), both(data.datasets[n.column], want.command));
     if (!first && !want) parts.push(command(data.command));
-    if (data.repository) parts.push(el("p", { class: "soft" }, "In a clone, installed once: ", el("code", {}, `git clone ${data.repository} && cd ${data.repository.split("/").pop()} && pip install -e .`)));
     place.replaceChildren(...parts);
     const curves = runs.filter(([, run]) => run.curve.length).map(([, run]) => ({ name: `ours, seed ${run.seed} (${standing(n)})`, points: run.curve }));
     if (data.logged[n.source]) curves.push({ name: `the authors' log${/log/.test(n.source) ? "" : ", whose settings may be others (see the notes of the table)"}`, points: data.logged[n.source], dash: true });
