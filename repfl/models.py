@@ -21,7 +21,7 @@ def client_model(cell: str, client: int, results: str | Path | None = None) -> n
     short.
     """
     from repfl.algorithms import models
-    from repfl.bench.run.samples import shape_of
+    from repfl.bench.run.cost import shape_of
 
     record, store = _record(cell, results)
     name, channels, size, classes = shape_of(record.cell["recipe"])

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Recommend = Callable[..., str]
 """Given the name of a command and flags, the command for the same cells."""
 
+LARGE = 4 << 30
+"""Bytes of memory from which on a plan names what a cell needs."""
 LONG = 600
 """Seconds of computing from which half the time is worth a hint."""
 
@@ -85,7 +87,7 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     """Print the plan: one line per artefact, the cheapest first, then totals over distinct cells,
     then why cells are missing.
     """
-    from repfl.bench.run.cost import duration, in_words
+    from repfl.bench.run.cost import duration
 
     out = screen()
     by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -139,13 +141,37 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
             soft_wrap=True,
         )
     if facts["seconds"]:
-        out.print(in_words(facts["forecast"]), soft_wrap=True)
+        out.print(_forecast(**facts["forecast"]), soft_wrap=True)
     if facts["half"] and facts["seconds"] > LONG:
         out.print(
             "this processor computes bfloat16: `--precision bf16 --results FOLDER` may be quicker;"
             " its numbers are kept apart (bench/SPEED.md)",
             soft_wrap=True,
         )
+
+
+def _forecast(
+    cells: int, cpu: Mapping[str, float], cuda: Mapping[str, float], memory: float
+) -> str:
+    """Return a forecast in words."""
+    from repfl.bench.run import machine
+    from repfl.bench.run.cost import Cost, between
+    from repfl.bench.run.memory import in_words
+
+    def time(told: Mapping[str, float]) -> str:
+        return between(Cost(told["seconds"], told["low"], told["high"]))
+
+    basis = "at the speed of a reference machine; runs here will correct it"
+    if cpu["measured"]:
+        basis = f"the models of {cpu['measured']:,} were measured here"
+    text = f"{cells:,} cells to compute: about {time(cpu)} of one CPU worker ({basis})"
+    if memory > LARGE:
+        lacks = memory > machine.room("cpu")[1]
+        more = ", which is more than this machine has" if lacks else ""
+        text += f"; up to {in_words(memory)} of memory for one of them{more}"
+    if not cuda["measured"]:
+        return f"{text}; GPU time unknown: no run of these models on a GPU yet"
+    return f"{text}; about {time(cuda)} of one GPU for the {cuda['measured']:,} measured there"
 
 
 def show_stale(facts: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -14,7 +14,8 @@ from repfl.bench.grid import grid as grids
 from repfl.bench.grid.catalog import data_absent
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
-from repfl.bench.run.cost import MAX_RECORDS, forecast, measured
+from repfl.bench.run import memory
+from repfl.bench.run.cost import DEVICES, MAX_RECORDS, Speeds, measured
 from repfl.bench.store import provenance, versions
 from repfl.bench.store.locks import held, holder
 from repfl.bench.store.store import FINAL, Store
@@ -128,9 +129,20 @@ def overview(
         "unpublished_seconds": sum(
             costs[item.cell.id] for item in open_cells if item.cell.id not in published
         ),
-        "forecast": forecast(open_cells, speeds),
+        "forecast": _forecast(open_cells, speeds),
         "half": provenance.computes_half(),
     }
+
+
+def _forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[str, Any]:
+    """Return what cells will cost on a CPU, and on a GPU as far as their models have run on one."""
+    cells = [item.cell for item in planned]
+    known = {kind: [c for c in cells if speeds[kind].knows(c.recipe)] for kind in DEVICES}
+    costs = {"cpu": speeds["cpu"].cost(cells), "cuda": speeds["cuda"].cost(known["cuda"])}
+    lines = {kind: {**vars(costs[kind]), "measured": len(known[kind])} for kind in DEVICES}
+    peaks = memory.recorded(speeds["cpu"].records)
+    needs = [memory.needed(cell, "cpu", peaks) for cell in cells]
+    return {"cells": len(cells), **lines, "memory": max(needs, default=0.0)}
 
 
 def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:

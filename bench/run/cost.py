@@ -1,22 +1,20 @@
-"""What cells will cost: multiply-adds by `torch.utils.flop_counter`, at four constants that were
+"""What cells will cost: the samples, steps and multiply-adds of a cell, at four constants that were
 fitted to measured values, corrected by what the records of a store say of this machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from math import exp, log
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from math import ceil, exp, log
 from statistics import median
 from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.grid.cell import Cell, canonical, known_entry, participants
 from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.recipes import residents
-from repfl.bench.run import machine, memory, samples
-from repfl.bench.run.samples import multiply_adds
+from repfl.bench.grid.recipes import residents, sizes
 from repfl.bench.store.store import Record, Store
 
 START = 0.05
@@ -35,15 +33,176 @@ compute: clients of such models are stacked.
 STACK = 32
 ENOUGH = 1000
 """Training samples from which on a record says something about speed."""
+UNKNOWN = 10_000
+"""Training samples assumed of a data set of which nothing is published, or here."""
 MAX_RECORDS = 400
 """Records that are read for an estimate at most; ids are hashes, so the first ones are a sample."""
 DEVICES = ("cpu", "cuda")
-LARGE = 4 << 30
-"""Bytes of memory from which on a forecast names what a cell needs."""
-SPREAD = {"reference": 2.2, "machine": 1.6, "model": 1.4, "like": 1.25}
+SPREAD = {"reference": 2.2, "machine": 1.6, "model": 1.4}
 """Factor to either side of an estimate, by what it rests on: the reference machine, records of this
-one, of the same model, of cells that differ in seed alone.
+one, records of the same model.
 """
+
+
+# -- what a cell computes --------------------------------------------------------------------------
+
+
+Shape = tuple[str, int, int, int]
+"""Model, channels and height of its input, classes."""
+
+
+def shape_of(recipe: Mapping[str, Any]) -> Shape:
+    """Return what a recipe's model is built from."""
+    from repfl.datasets.core import registry
+
+    described = registry.get(recipe["dataset"])
+    height, _, channels = described.shape
+    if recipe["input"]:
+        channels, height = recipe["input"][0], recipe["input"][1]
+    return recipe["model"], channels, height, recipe["classes"] or len(described.classes)
+
+
+@lru_cache(maxsize=256)
+def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[float, float, int]:
+    """Return multiply-adds per sample of scoring and of training, and the model's entries."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from repfl.algorithms import models
+
+    built = models.build(model, channels=channels, size=size, classes=classes)
+    net = built.at("default", torch.device("meta"), torch.float32)
+    tensors = {s.name: torch.empty(s.shape, device="meta") for s in net.params}
+    for s in net.params.trained:
+        tensors[s.name].requires_grad_()
+    x = torch.empty(2, channels, size, size, device="meta")
+    with FlopCounterMode(display=False) as forward:
+        logits = net.bind(tensors)(x)
+    with FlopCounterMode(display=False) as backward:
+        logits.sum().backward()
+    scored = forward.get_total_flops() / 4
+    return scored, scored + backward.get_total_flops() / 4, net.params.size
+
+
+def stack_for(recipe: Mapping[str, Any]) -> int:
+    """Return how many clients are computed at once unless the user says."""
+    _, trained, _ = multiply_adds(*shape_of(recipe))
+    return STACK if trained * recipe["training"]["batch"] < SMALL_STEP else 1
+
+
+def samples_of(recipe: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the samples that a client trains on and is scored on: as the partition says, or an
+    equal share.
+    """
+    from repfl.datasets.core import registry
+
+    rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
+    splits = sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
+    told = {name: value for name, value in options.items() if isinstance(value, int | float)}
+    of_class = told["classes"] if rule == "class-shards" else 1  # where samples are per class
+    each = sum(splits.values()) / float(recipe["clients"])
+    train = splits.get("train", sum(splits.values())) / float(recipe["clients"])
+    test = splits.get("test", sum(splits.values()) / 4) / float(recipe["clients"])
+    if "test_share" in told:
+        train, test = each * (1.0 - told["test_share"]), each * told["test_share"]
+    if "train_share" in told:
+        train = each * told["train_share"]
+    train = float(told["train"] * of_class) if "train" in told else train
+    test = float(told["test"] * of_class) if "test" in told else test
+    held = train * recipe["partition"].get("val_share", 0.0)
+    return train - held, test + held
+
+
+def _batches(recipe: Mapping[str, Any]) -> float:
+    """Return the mini-batches of an epoch; if clients hold different numbers of samples, the last
+    one of each is taken to be half full.
+    """
+    samples, batch = samples_of(recipe)[0], recipe["training"]["batch"]
+    even = isinstance(recipe["partition"]["options"].get("train"), int | float)
+    return float(max(1, ceil(samples / batch) if even else samples / batch + 0.5))
+
+
+def _scorings(recipe: Mapping[str, Any], tunes: bool) -> tuple[int, int]:
+    """Return how often the participants are scored, and how often all clients; `tunes`: clients
+    train before they are scored.
+    """
+    evaluation, rounds = recipe["evaluation"], int(recipe["training"]["rounds"])
+    points, often = evaluation["points"], evaluation["every"]
+
+    def due(every: int) -> int:
+        regular = set(range(every, rounds + 1, every)) if every else set()
+        return len(regular | {rounds} | {each for each in evaluation["rounds"] if each <= rounds})
+
+    first = often if evaluation["start_every"] is None else evaluation["start_every"]
+    cohorts = ("start" in points and not tunes) * due(first) + ("pre_agg" in points) * due(often)
+    last = evaluation["finetuned_every"] if tunes else often
+    return cohorts, ("post_agg" in points) * due(last)
+
+
+def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> float | None:
+    """Return the epochs that clients train before they are scored; None if they do not."""
+    from repfl.bench.grid.cell import hyperparameters
+
+    known = known_entry(method)
+    if known is None or not known.cls(hyperparameters(method, dict(hp))).personalizes:
+        return None
+    asked = hp.get("final_epochs") or hp.get("epochs")
+    return float(recipe["training"]["epochs"] if asked is None else asked)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a cell computes, before its method's factor."""
+
+    steps: float
+    trained: float
+    scored: float
+    moved: float
+    samples: float
+
+
+def work(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> Work:
+    """Return the work of a cell."""
+    training, cohort, everyone = recipe["training"], participants(method, recipe), residents(recipe)
+    score, train, entries = multiply_adds(*shape_of(recipe))
+    visits = cohort * training["rounds"]
+    tuning = _tuning_epochs(method, hp, recipe)
+    cohorts, whole = _scorings(recipe, tuning is not None)
+    epochs = training["epochs"] * visits + (tuning or 0.0) * whole * everyone
+    trains_on, scored_on = samples_of(recipe)
+    return Work(
+        epochs * _batches(recipe),
+        epochs * trains_on * train,
+        (cohorts * cohort + whole * everyone) * scored_on * score,
+        float(visits * entries),
+        epochs * trains_on,
+    )
+
+
+# -- how long it takes -----------------------------------------------------------------------------
+
+
+def seconds_at_reference(
+    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], stack: int | None = None
+) -> float:
+    """Return seconds of one core of the reference machine."""
+    known, done = known_entry(method), work(method, hp, recipe)
+    stacked = (stack_for(recipe) if stack is None else stack) > 1
+    steps = PER_STEP * done.steps * (STACKED if stacked else 1.0)
+    trained = steps + PER_TRAINED * done.trained + PER_MOVED * done.moved
+    return START + (known.cost if known else 1.0) * trained + PER_SCORED * done.scored
+
+
+def static(item: Planned) -> float:
+    """Return the seconds of a cell at the reference machine, which are equal everywhere."""
+    return _static(item.cell.method, canonical(item.cell.hp), canonical(item.cell.recipe))
+
+
+@cache
+def _static(method: str, hp: str, recipe: str) -> float:
+    import json
+
+    return seconds_at_reference(method, json.loads(hp), json.loads(recipe))
 
 
 @dataclass(frozen=True)
@@ -59,122 +218,47 @@ class Cost:
         return Cost(self.seconds / workers, self.low / workers, self.high / workers)
 
 
-@dataclass(frozen=True)
-class Work:
-    """What a cell computes, before its method's factor."""
-
-    steps: float
-    trained: float
-    scored: float
-    moved: float
-    samples: float
-    stacked: bool
-
-    def seconds(self, factor: float) -> float:
-        """Return seconds of one core of the reference machine."""
-        steps = PER_STEP * self.steps * (STACKED if self.stacked else 1.0)
-        trained = factor * (steps + PER_TRAINED * self.trained + PER_MOVED * self.moved)
-        return START + trained + PER_SCORED * self.scored
-
-
-def stack_for(recipe: Mapping[str, Any]) -> int:
-    """Return how many clients are computed at once unless the user says."""
-    _, trained, _ = multiply_adds(*samples.shape_of(recipe))
-    return STACK if trained * recipe["training"]["batch"] < SMALL_STEP else 1
-
-
-def work(
-    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], stack: int | None = None
-) -> Work:
-    """Return the work of a cell."""
-    training, cohort = recipe["training"], participants(method, recipe)
-    score, train, entries = multiply_adds(*samples.shape_of(recipe))
-    visits = cohort * training["rounds"]
-    tuning = samples.tuning_epochs(method, hp, recipe)
-    cohorts, everyone = samples.scorings(recipe, tuning is not None)
-    scored_clients = cohorts * cohort + everyone * residents(recipe)
-    epochs = training["epochs"] * visits + (tuning or 0.0) * everyone * residents(recipe)
-    trained = epochs * samples.trained_on(recipe)
-    return Work(
-        epochs * samples.batches(recipe),
-        trained * train,
-        scored_clients * samples.scored_on(recipe) * score,
-        float(visits * entries),
-        trained,
-        (stack_for(recipe) if stack is None else stack) > 1,
-    )
-
-
-def seconds_at_reference(
-    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], stack: int | None = None
-) -> float:
-    """Return seconds of one core of the reference machine."""
-    known = known_entry(method)
-    return work(method, hp, recipe, stack).seconds(1.0 if known is None else known.cost)
-
-
-def _levels(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, str]:
-    """Return what cells have in common, from what many share to what few share."""
-    model = canonical([samples.shape_of(recipe), recipe["training"]["batch"]])
-    like = canonical([method, hp, recipe["partition"]["options"], recipe["training"], model])
-    return {"machine": "", "model": model, "like": like}
-
-
-@dataclass(frozen=True)
 class Speeds:
-    """How long cells take on a kind of device, as the records of a store say."""
+    """How long cells take on a kind of device, as records say by the CPU time of their cells (by
+    the clock on a GPU).
+    """
 
-    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By level and by what cells have in common: the logarithm of measured over estimated."""
-    models: frozenset[str] = frozenset()
-    """Those that were measured."""
-    peaks: Mapping[str, int] = field(default_factory=dict)
-    """Memory that cells held at most, by what they have in common."""
-
-    @classmethod
-    def of(cls, records: Sequence[Record]) -> Speeds:
-        """Learn from records by the CPU time of their cells (by the clock on a GPU)."""
-        found: dict[str, dict[str, list[float]]] = {}
-        models = set()
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self.records = records
+        errors: dict[Any, list[float]] = {}
         for record in records:
             method, hp, recipe = (record.cell[name] for name in ("method", "hp", "recipe"))
-            if not (spent := spent_by(record)):
-                continue
-            stack = record.provenance["chunk"] or None
-            error = log(spent / seconds_at_reference(method, hp, recipe, stack))
-            for level, key in _levels(method, hp, recipe).items():
-                found.setdefault(level, {}).setdefault(key, []).append(error)
-            models.add(recipe["model"])
-        factors = {
-            level: {key: median(errors) for key, errors in groups.items()}
-            for level, groups in found.items()
-        }
-        return cls(factors, frozenset(models), memory.recorded(records))
+            if spent := spent_by(record):
+                stack = record.provenance["chunk"] or None
+                error = log(spent / seconds_at_reference(method, hp, recipe, stack))
+                for key in ("machine", _model(recipe)):
+                    errors.setdefault(key, []).append(error)
+        self.factors = {key: exp(median(each)) for key, each in errors.items()}
+        """Measured over estimated seconds, of all records and by model."""
 
-    def _basis(self, cell: Cell) -> tuple[str, float]:
-        """Return the closest level that records speak of, and its factor."""
-        best = ("reference", 0.0)
-        for level, key in _levels(cell.method, cell.hp, cell.recipe).items():
-            if key in self.factors.get(level, {}):
-                best = (level, self.factors[level][key])
-        return best
+    def knows(self, recipe: Mapping[str, Any]) -> bool:
+        """Return whether a cell's model was measured."""
+        return _model(recipe) in self.factors
 
     def seconds(self, cell: Cell) -> float:
         """Return seconds of one worker for a cell."""
-        _, factor = self._basis(cell)
-        return exp(factor) * seconds_at_reference(cell.method, cell.hp, cell.recipe)
+        usual = self.factors.get("machine", 1.0)
+        factor = self.factors.get(_model(cell.recipe), usual)
+        return factor * seconds_at_reference(cell.method, cell.hp, cell.recipe)
 
     def cost(self, cells: Iterable[Cell]) -> Cost:
         """Return the seconds of all of these together, with a range."""
         total = low = high = 0.0
+        usual = "machine" if self.factors else "reference"
         for cell in cells:
-            seconds, spread = self.seconds(cell), SPREAD[self._basis(cell)[0]]
+            seconds = self.seconds(cell)
+            spread = SPREAD["model" if self.knows(cell.recipe) else usual]
             total, low, high = total + seconds, low + seconds / spread, high + seconds * spread
         return Cost(total, low, high)
 
-    def knows(self, recipe: Mapping[str, Any]) -> bool:
-        """Return whether a cell's model was measured."""
-        return recipe["model"] in self.models
+
+def _model(recipe: Mapping[str, Any]) -> tuple[Shape, int]:
+    return shape_of(recipe), recipe["training"]["batch"]
 
 
 def spent_by(record: Record) -> float | None:
@@ -185,24 +269,12 @@ def spent_by(record: Record) -> float | None:
     return float(spent["processor"]) if "processor" in spent else None
 
 
-def static(item: Planned) -> float:
-    """Return the seconds of a cell at the reference machine, which are equal everywhere."""
-    return _static(item.cell.method, canonical(item.cell.hp), canonical(item.cell.recipe))
-
-
-@cache
-def _static(method: str, hp: str, recipe: str) -> float:
-    import json
-
-    return seconds_at_reference(method, json.loads(hp), json.loads(recipe))
-
-
 def measured(store: Store, read: Callable[[str], Record | None] | None = None) -> dict[str, Speeds]:
     """Return what a store says of each kind of device; `read` is `store.get`, or a cached one."""
     ids = store.ids()[:MAX_RECORDS]
     records = [r for cell in ids if (r := _telling(read or store.get, cell)) is not None]
     return {
-        kind: Speeds.of([r for r in records if r.provenance["device"].startswith(kind)])
+        kind: Speeds([r for r in records if r.provenance["device"].startswith(kind)])
         for kind in DEVICES
     }
 
@@ -226,53 +298,8 @@ def _telling(read: Callable[[str], Record | None], cell: str) -> Record | None:
 # -- in words --------------------------------------------------------------------------------------
 
 
-def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[str, Any]:
-    """Return what cells will cost on a CPU, and on a GPU as far as their models have run on one."""
-    known = {
-        kind: [item for item in planned if speeds[kind].knows(item.cell.recipe)] for kind in DEVICES
-    }
-    counted = {"cpu": planned, "cuda": known["cuda"]}
-    lines = {
-        kind: {
-            **vars(speeds[kind].cost(item.cell for item in counted[kind])),
-            "measured": len(known[kind]),
-        }
-        for kind in DEVICES
-    }
-    needs = [memory.needed(item.cell, "cpu", speeds["cpu"].peaks) for item in planned]
-    return {"cells": len(planned), **lines, "memory": max(needs, default=0.0)}
-
-
-def in_words(forecast: Mapping[str, Any]) -> str:
-    """Return a forecast in words."""
-    cells, cpu, gpu = forecast["cells"], forecast["cpu"], forecast["cuda"]
-    text = f"{cells:,} cells to compute: about {between(Cost(*_ends(cpu)))} of one CPU worker"
-    text += f" ({_basis(cells, cpu)})"
-    if (need := forecast["memory"]) > LARGE:
-        lacks = need > machine.room("cpu")[1]
-        more = ", which is more than this machine has" if lacks else ""
-        text += f"; up to {memory.in_words(need)} of memory for one of them{more}"
-    if gpu["measured"]:
-        share = "" if gpu["measured"] == cells else f" for the {gpu['measured']:,} whose models"
-        return f"{text}; about {between(Cost(*_ends(gpu)))} of one GPU{share}, as measured here"
-    return f"{text}; GPU time unknown: no run of these models on a GPU yet"
-
-
-def _ends(told: Mapping[str, Any]) -> tuple[float, float, float]:
-    return told["seconds"], told["low"], told["high"]
-
-
-def _basis(cells: int, cpu: Mapping[str, Any]) -> str:
-    """Return what an estimate rests on."""
-    if not cpu["measured"]:
-        return "at the speed of a reference machine; runs here will correct it"
-    if cpu["measured"] == cells:
-        return "these models were measured here"
-    return f"the models of {cpu['measured']:,} were measured here"
-
-
 def between(cost: Cost) -> str:
-    """An estimate with its range: `2.0 h, 1.6 to 2.5 h`."""
+    """Return an estimate with its range: `2.0 h, 1.6 to 2.5 h`."""
     low, high = duration(cost.low), duration(cost.high)
     if low.rpartition(" ")[2] == high.rpartition(" ")[2]:
         low = low.rpartition(" ")[0]
@@ -280,7 +307,7 @@ def between(cost: Cost) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration in words short enough for a table."""
+    """Return a duration in words short enough for a table."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid.cell import Cell, canonical, entry, hyperparameters, participants
 from repfl.bench.grid.recipes import recipe_from, residents
-from repfl.bench.run import samples
+from repfl.bench.run.cost import multiply_adds, shape_of
 from repfl.bench.store.store import Record
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ TOY_CLIENTS = 7
 def needed(cell: Cell, device: str, peaks: Mapping[str, int], keeps_models: bool = False) -> float:
     """Return the bytes that a cell needs, by what cells like it have held if there are any."""
     own, shared = (PROCESS, SHARED) if device == "cpu" else (0, 0)
-    model = 4 * samples.multiply_adds(*samples.shape_of(cell.recipe))[2]
+    model = 4 * multiply_adds(*shape_of(cell.recipe))[2]
     clients, cohort = residents(cell.recipe), participants(cell.method, cell.recipe)
     more = 3.0 * clients * model if keeps_models else 0.0
     if peak := peaks.get(_like(cell.method, cell.hp, cell.recipe)):
@@ -71,7 +71,7 @@ def state_bytes(method: str, hp: str, recipe: str) -> float:
     from repfl.algorithms.core.run import Run
 
     values = json.loads(recipe)
-    model, channels, size, classes = samples.shape_of(values)
+    model, channels, size, classes = shape_of(values)
     net = models.build(model, channels=channels, size=size, classes=classes)
     built = entry(method).cls(hyperparameters(method, json.loads(hp)))
     clients = residents(values)

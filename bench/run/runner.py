@@ -154,7 +154,7 @@ def run(
         tasks, refused = _tasks(todo, speeds, options)
         count = min(count, len(tasks)) if name == "ray" else _fitting(tasks, count, options)
         # what cells cost a CPU says nothing of what they cost a GPU
-        known = options.device == "cpu" or bool(speeds.models)
+        known = options.device == "cpu" or bool(speeds.records)
         cells = [task.cell for task in tasks]
         share = speeds.cost(cells).per(max(count, 1))
         with stop.listening(), progress.running(cells, costs, done, count, known, share):
@@ -176,12 +176,13 @@ def _tasks(
     todo: Sequence[Planned], speeds: Speeds, options: Options
 ) -> tuple[list[Task], list[Outcome]]:
     """Return the tasks of planned cells, and refusals of those that no memory can hold."""
-    from repfl.bench.run.memory import in_words, needed
+    from repfl.bench.run.memory import in_words, needed, recorded
 
     tasks, refused = [], []
     total = inf if options.memory == inf else machine.room(options.device)[1]
+    peaks = recorded(speeds.records)
     for item in todo:
-        how = options.device, speeds.peaks, bool(options.keep_models)
+        how = options.device, peaks, bool(options.keep_models)
         need = 0.0 if item.skip else needed(item.cell, *how)
         if need > total:
             reason = (

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from repfl.bench.evidence.status import overview
 from repfl.bench.grid.planned import Planned
-from repfl.bench.run import cost, samples
+from repfl.bench.run import cost
 from repfl.bench.run.clients import clients_of
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Record, Store
@@ -59,7 +60,7 @@ def test_work_counts_the_samples_that_clients_really_have(partition: dict[str, A
     done = cost.work("fedavg", {}, wanted.cell.recipe)
     assert done.samples == pytest.approx(100 * real.samples, rel=0.1)  # shares are cut per class
     tested = sum(len(part) for part in real.data.test) / 4
-    assert samples.scored_on(wanted.cell.recipe) == pytest.approx(tested, rel=0.1)
+    assert cost.samples_of(wanted.cell.recipe)[1] == pytest.approx(tested, rel=0.1)
 
 
 def test_multiply_adds_are_those_of_the_layers() -> None:
@@ -148,11 +149,11 @@ def test_a_range_is_wide_where_nothing_is_known_and_narrow_where_such_cells_ran(
 def test_a_forecast_of_a_gpu_needs_a_run_on_one(store: Store) -> None:
     items = [planned(lasting(seed=9)), planned(lasting(seed=9, model="tiny-bn"))]
     keep(store, lasting(), 1.0)
-    assert "GPU time unknown" in cost.in_words(cost.forecast(items, cost.measured(store)))
+    assert overview(items, store)["forecast"]["cuda"]["measured"] == 0
     keep(store, lasting(seed=1), 500.0, "cuda:0")
-    forecast = cost.forecast(items, cost.measured(store))
+    forecast = overview(items, store)["forecast"]
     assert forecast["cuda"]["measured"] == 1
-    assert "GPU time unknown" not in cost.in_words(forecast)
+    assert 0 < forecast["cuda"]["seconds"] != forecast["cpu"]["seconds"]
 
 
 def test_costs_of_shards_look_at_no_store(store: Store) -> None:
