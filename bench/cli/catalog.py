@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,8 +41,11 @@ def list_kind(
         facts = catalog.method_summaries(plugin or ())
     else:
         facts = _facts(kind, scale, grid or (), plugin or (), results)
-    print_json(facts) if as_json else screen().print(TABLES[kind](facts))
-    if kind == "artefacts" and not as_json:
+    if as_json:
+        print_json(facts)
+        return 0
+    screen().print(_listing(kind, [*map(_counted, facts)] if kind == "artefacts" else facts))
+    if kind == "artefacts":
         print("per scale: done here / published with this code / cells")
     return 0
 
@@ -52,8 +55,8 @@ def _facts(
 ) -> list[dict[str, Any]]:
     from repfl.bench.grid import catalog, plugins
 
-    if kind not in TABLES:
-        raise unknown("kind", kind, TABLES)
+    if kind not in COLUMNS:
+        raise unknown("kind", kind, COLUMNS)
     plugins.load(paths)
     if kind == "models":
         from repfl.algorithms.models import MODELS
@@ -170,13 +173,11 @@ def _show_partition(facts: Facts) -> None:
 def _show_options(head: str, options: Sequence[Facts]) -> None:
     rows = table(head, "default", "papers", "valid", "meaning")
     for each in options:
-        default, papers = _plain(each["default"]), _plain(each["paper"])
+        default, papers = (
+            "-" if each[name] is None else str(each[name]) for name in ("default", "paper")
+        )
         rows.add_row(each["name"], default, papers, each["valid"], each["meaning"])
     screen().print(rows if options else f"no {head}s of its own")
-
-
-def _plain(value: Any) -> str:
-    return "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _show_fields(facts: Facts) -> None:
@@ -194,95 +195,52 @@ SHOWN: dict[str, Callable[[Facts], None]] = {"method": _show_method, "partition"
 
 # -- tables ----------------------------------------------------------------------------------------
 
-
-def _table(columns: Mapping[str, Callable[[Facts], Any]], right: Iterable[str] = ()) -> Any:
-    """Return a function that makes a table of facts, with a function of a fact per column."""
-
-    def made(facts: Sequence[Facts]) -> Table:
-        from rich.text import Text
-
-        rows = table(*columns, right=[list(columns).index(name) for name in right])
-        for each in facts:
-            rows.add_row(*(Text(str(value(each))) for value in columns.values()))
-        return rows
-
-    return made
+COLUMNS = {
+    "methods": ("name", "family", "year", "version", "needs", "paper"),
+    "datasets": ("name", "title", "present", "splits", "licence"),
+    "partitions": ("name", "options", "rule"),
+    "models": ("name", "input", "parameters", "statistics", "note"),
+    "recipes": ("name", "scale", "dataset", "model", "clients", "partition", "options", "rounds"),
+    "artefacts": ("artefact", "kind", "smoke", "desk", "paper", "title"),
+    "claims": ("claim", "standing", "text"),
+}
+"""What is listed, by kind, of the facts on each."""
 
 
-def _field(name: str) -> Callable[[Facts], Any]:
-    return lambda each: each[name]
+def _listing(kind: str, facts: Sequence[Facts]) -> Table:
+    from rich.text import Text
 
-
-def _fields(*names: str) -> dict[str, Callable[[Facts], Any]]:
-    return {name: _field(name) for name in names}
-
-
-def _artefacts(facts: Sequence[Facts]) -> Table:
-    scales = list(facts[0]["scales"]) if facts else []
-    rows = table("artefact", "kind", *scales, "title", right=range(2, 2 + len(scales)))
+    columns = COLUMNS[kind]
+    numbers = [n for n, name in enumerate(columns) if all(type(e.get(name)) is int for e in facts)]
+    rows = table(*columns, right=numbers)
     for each in facts:
-        counts = [
-            f"{count['done']} / {count['measured']} / {count['cells']}"
-            for count in each["scales"].values()
-        ]
-        rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, each["title"])
+        rows.add_row(*(Text(_shown(each[name])) for name in columns))
     return rows
 
 
-def _option(option: Facts) -> str:
-    name, default = option["name"], option["default"]
-    return name if default is None else f"{name} = {default}"
+def _counted(facts: Facts) -> Facts:
+    """Return the facts on an artefact with its cells per scale in words."""
+    told = {
+        scale: f"{count['done']} / {count['measured']} / {count['cells']}"
+        for scale, count in facts["scales"].items()
+    }
+    return {**facts, "artefact": f"{facts['paper']}/{facts['name']}", **told}
 
 
-def _pairs(values: Facts) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items())
+def _shown(value: Any) -> str:
+    """Return a fact as a text of one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping) and "default" in value:  # an option
+        given = value["default"] is not None
+        return f"{value['name']} = {value['default']}" if given else str(value["name"])
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} = {_shown(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    many = isinstance(value, int) and value >= MANY
+    return f"{value:,}" if many else " ".join(str(value).split())
 
 
-TABLES: dict[str, Callable[[Sequence[Facts]], Table]] = {
-    "methods": _table(
-        {
-            **_fields("name", "family", "year", "version"),
-            "needs": lambda each: " ".join(each["needs"]),
-            "paper": _field("paper"),
-        },
-        right=("year", "version"),
-    ),
-    "datasets": _table(
-        {
-            "name": _field("name"),
-            "here": lambda each: "yes" if each["present"] else "no",
-            "classes": lambda each: len(each["classes"]),
-            "shape": lambda each: "x".join(map(str, each["shape"])),
-            "splits": lambda each: " ".join(f"{k} {v:,}" for k, v in each["splits"].items()),
-            "licence": _field("licence"),
-        },
-        right=("classes",),
-    ),
-    "partitions": _table(
-        {
-            "name": _field("name"),
-            "options": lambda each: ", ".join(map(_option, each["options"])),
-            "how samples are dealt": lambda each: " ".join(each["rule"].split()),
-        }
-    ),
-    "models": _table(
-        {
-            "name": _field("name"),
-            "input": lambda each: "x".join(map(str, each["input"])) or each["note"],
-            "classes": _field("classes"),
-            "parameters": lambda each: f"{each['parameters']:,}",
-            "statistics": lambda each: f"{each['statistics']:,}",
-        },
-        right=("classes", "parameters", "statistics"),
-    ),
-    "recipes": _table(
-        {
-            **_fields("name", "scale", "dataset", "model", "clients"),
-            "partition": lambda each: f"{each['partition']} {_pairs(each['options'])}".strip(),
-            "rounds": _field("rounds"),
-        },
-        right=("clients", "rounds"),
-    ),
-    "artefacts": _artefacts,
-    "claims": _table(_fields("claim", "standing", "text")),
-}
+MANY = 10_000
+"""Whole numbers from here on are written with commas."""
