@@ -110,7 +110,7 @@ class FedOBP(Method[HP]):
 
     Every client is scored with start_i from the current w_g. Scores that are all equal (the first
     round) make nothing personal. Batch-norm statistics have no score: they follow the protocol.
-    Differences from published code: docs/methods/fedobp.md.
+    Differences from published code: paper_tables/fedobp/README.md.
     """
 
     HP = HP

@@ -98,7 +98,7 @@ class FedPURIN(Method[HP]):
     the clients whose masks overlap enough (as in FedCAC), d_i = mean of s_i and theirs.
     w_i <- d_i on the client's critical entries, g elsewhere; after round beta its own instead of
     d_i. Normalisation stays local. Scored as `pre_agg`: the sparsified model s_i; as `dense`: the
-    trained one. Differences from published code: docs/methods/fedpurin.md.
+    trained one. Differences from published code: paper_tables/fedpurin/README.md.
     """
 
     HP = HP

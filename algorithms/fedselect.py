@@ -117,7 +117,7 @@ class FedSelect(Method[HP]):
     New personal entries start from this round's average. An entry that no participant shares keeps
     its value at the server. Batch-norm statistics are personal if the recipe says so. The paper
     scores clients after local training (`pre_agg`). Differences from published code:
-    docs/methods/fedselect.md.
+    paper_tables/fedselect/README.md.
     """
 
     HP = HP

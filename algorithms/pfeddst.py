@@ -103,7 +103,7 @@ class PFedDST(Method[HP]):
     Batch norm uses its running statistics while the header trains. All clients start from one
     model, so that headers can be compared. A recipe with the tally `peers` counts choices and logs
     what the chosen peers' models are worth on client 0's test data (Figure 2). Differences from the
-    paper's text: docs/methods/pfeddst.md.
+    paper's text: paper_tables/pfeddst/README.md.
     """
 
     HP = HP

@@ -164,7 +164,7 @@ class StarPFL(PartialAveraging[HP]):
 
     Everything starts active. Scored: `pre_agg` as in the paper, since personal models exist only
     between training and aggregation; `post_agg` is the global model.
-    Differences from published code: docs/methods/star_pfl.md.
+    Differences from published code: paper_tables/star_pfl/README.md.
     """
 
     HP = HP
