@@ -114,10 +114,9 @@ def _disk(results: Path | None) -> Iterator[Finding]:
 
 
 def _memory() -> Iterator[Finding]:
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        return
+    from repfl.bench.run.machine import room
+
+    free, _ = room("cpu")
     low = free < LOW_MEMORY
     advice = "use fewer --workers if cells die" if low else ""
     yield Finding("note" if low else "ok", f"{free / (1 << 30):.1f} GiB of memory free", advice)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repfl.bench.grid.recipes import residents
 from repfl.bench.run.metrics import Rows, judged, reported, summarise
 from repfl.bench.store.digest import of_arrays, of_curves
 from repfl.bench.store.store import Record, Store
@@ -19,14 +18,11 @@ from repfl.bench.store.store import Record, Store
 if TYPE_CHECKING:
     import pandas as pd
 
-    from repfl.algorithms.engine.params import Params
     from repfl.bench.grid.cell import Cell
 
 CLOSE = 1e-12
 """Relative difference that another order of additions may make."""
 ClientRows = Sequence[tuple[int, str, int, int, int]]
-DENSE = ("fedavg", "fedavg-ft")
-"""Methods that send the whole model down and up in every round, whatever the data are."""
 
 
 def of_store(store: Store, record: Record) -> list[str]:
@@ -175,7 +171,7 @@ def _same(one: float | None, other: float | None) -> bool:
 
 def of_partition(record: Record, cell: Cell) -> list[str]:
     """Return what does not follow from the data that are here: floor, partition, samples, size of
-    the model, dense bytes.
+    the model.
     """
     from repfl.bench.run.clients import clients_of
 
@@ -187,21 +183,8 @@ def of_partition(record: Record, cell: Cell) -> list[str]:
         "samples": (made.get("samples"), clients.samples),
         "parameters": (metrics.get("parameters"), size),
     }
-    wrong = [
+    return [
         f"{name} is not that of the data here"
         for name, (said, right) in expected.items()
         if said != right
     ]
-    if cell.method in DENSE and metrics["traffic"] != _dense(cell, clients.model.params):
-        wrong.append("traffic is not that of whole models")
-    return wrong
-
-
-def _dense(cell: Cell, params: Params) -> dict[str, int]:
-    """Return the bytes of the whole model down and up, for every client of every round."""
-    from repfl.algorithms.core.recipe import cohort_size
-
-    recipe = cell.recipe
-    numbers = params.size if recipe["training"]["buffers"] == "global" else params.parameters
-    volume = 4 * numbers * cell.rounds * cohort_size(residents(recipe), recipe["participation"])
-    return {"up_values": volume, "up_codes": 0, "down_values": volume, "down_codes": 0}

@@ -188,7 +188,7 @@ def _check(subjects: Sequence[Subject], rerun: int, seed: int, found: Verificati
     sound = []
     # by recipe, so that a partition is made once
     for subject in sorted(subjects, key=lambda subject: canonical(subject.record.cell["recipe"])):
-        moved = [str(each) for each in data_moved(subject.record.provenance.get("data") or {})]
+        moved = list(data_moved(subject.record.provenance.get("data") or {}))
         wrong = moved or _partition_faults(subject.record)
         found.findings += [f"{subject.name}: {what}" for what in wrong]
         sound += [] if wrong else [subject]

@@ -23,32 +23,21 @@ from repfl.bench.report.filling import sheet_of
 from repfl.bench.report.sheet import BLANK, Number
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.published import read_published
-from repfl.paper_tables.core.result import Claim, Result, Table
+from repfl.paper_tables.core.result import Claim, Result
 
 SCALES = ("paper", "desk")
 
 
 @cache
-def made(paper: str, scale: str, seed: int | None = None) -> tuple[Result, ...]:
-    """Return a paper's tables and figures from published results, of all seeds or of one."""
+def made(paper: str, scale: str) -> tuple[Result, ...]:
+    """Return a paper's tables and figures from published results."""
     if scale not in grids.read(grids.files()[paper]).file.scales:
         return ()
-    seeds = [] if seed is None else [seed]
-    found = artefacts.make(
-        plan(Selection(scale=scale, papers=[paper], seeds=seeds)),
-        Library(Store(Path("no results here"))),
-    )
+    planned = plan(Selection(scale=scale, papers=[paper]))
+    found = artefacts.make(planned, Library(Store(Path("no results here"))))
     if found.problems:
         raise Corrupt("; ".join(found.problems))
     return tuple(found.results)
-
-
-def table(paper: str, name: str, scale: str, seed: int | None = None) -> Table:
-    """Return one table from published results."""
-    known = {r.name: r for r in made(paper, scale, seed) if isinstance(r, Table)}
-    if name not in known:
-        raise unknown("table", name, known, paper)
-    return known[name]
 
 
 def listed(key: str) -> bool:

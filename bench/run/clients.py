@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from repfl.bench.grid.cell import Cell, canonical, entry, hyperparameters
@@ -41,7 +40,7 @@ class Clients:
 
 
 def clients_of(cell: Cell) -> Clients:
-    """What the clients of a cell hold. Cells of one table share it, so the last few are kept."""
+    """Return what the clients of a cell hold."""
     from repfl.datasets.core.cache import open_dataset
 
     recipe = recipe_from(cell.recipe, "recipe")
@@ -50,32 +49,26 @@ def clients_of(cell: Cell) -> Clients:
     late = None if recipe.newcomers is None else cell.seed
     names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
     asked = {name: cell.recipe.get(name) for name in (*names, "newcomers")}
-    key = canonical([asked, prepared.fingerprints])
-    return _clients(key, dealt, late, _Unhashed(recipe, prepared))
+    key = canonical([asked, prepared.fingerprints, dealt, late])
+    if key not in _LAST:
+        while len(_LAST) >= KEPT:
+            del _LAST[next(iter(_LAST))]
+        _LAST[key] = _clients(recipe, prepared, dealt, late)
+    return _LAST[key]
 
 
-class _Unhashed:
-    """Carries a value past a cache key: equal to every other one."""
-
-    def __init__(self, recipe: Recipe, prepared: Prepared) -> None:
-        self.recipe, self.prepared = recipe, prepared
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Unhashed)
-
-    def __hash__(self) -> int:
-        return 0
+_LAST: dict[str, Clients] = {}
+KEPT = 2
+"""Cells of one table share their clients, so the last few are kept."""
 
 
-@lru_cache(maxsize=2)
-def _clients(_key: str, seed: int, late: int | None, box: _Unhashed) -> Clients:
+def _clients(recipe: Recipe, prepared: Prepared, seed: int, late: int | None) -> Clients:
     """`seed` is of the partition, `late` of who joins late, if anybody does."""
     import numpy as np
 
     from repfl.datasets.core.partition import majority_accuracy, partition
     from repfl.datasets.core.splits import split_off_newcomers
 
-    recipe, prepared = box.recipe, box.prepared
     labels = np.asarray(prepared.labels)
     shares = everybody = partition(prepared, recipe, seed)
     newcomers = None

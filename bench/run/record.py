@@ -68,7 +68,6 @@ def measured(run: Run, clients: Clients, spent: Clocks, options: Options) -> dic
         "samples": clients.samples,
         "peak_memory": machine.peak(options.device),
         "digests": digests(run),
-        "probe": probe(run),
     }
 
 
@@ -79,11 +78,6 @@ def digests(run: Run) -> dict[str, str]:
         "curves": of_curves(run.rows, run.client_rows),
         "arrays": of_arrays(run.arrays),
     }
-
-
-def probe(run: Run) -> dict[str, float]:
-    """Return what other platforms, whose bits differ, can be compared by."""
-    return {name: root_mean_square(v) for name, v in sorted(run.state.items()) if v.numel()}
 
 
 def siblings(run: Run) -> dict[str, bytes]:

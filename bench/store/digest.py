@@ -5,7 +5,7 @@ enter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,5 @@ def of_curves(
 
 def of_file(path: Path) -> str:
     """SHA-256 of a file's bytes."""
-    digest = sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return file_digest(file, "sha256").hexdigest()

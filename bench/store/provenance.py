@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from repfl.bench.errors import UserError
 
@@ -164,21 +164,6 @@ def machine() -> dict[str, Any]:
 # -- data ------------------------------------------------------------------------------------------
 
 
-class Moved(NamedTuple):
-    """A split that is not what a number was computed from."""
-
-    split: str
-    made: str | None
-    here: str | None
-
-    def __str__(self) -> str:
-        return f"{self.split} had fingerprint {_short(self.made)}, and here has {_short(self.here)}"
-
-
-def _short(mark: str | None) -> str:
-    return mark[:12] if mark else "none"
-
-
 def data_here(dataset: str) -> dict[str, str]:
     """Return the fingerprint of every split; nothing if the data are not here."""
     from repfl.datasets.core.cache import open_dataset
@@ -191,11 +176,12 @@ def data_here(dataset: str) -> dict[str, str]:
     return {f"{dataset}/{split}": mark for split, mark in known.items()}
 
 
-def data_moved(made: Mapping[str, str]) -> Iterator[Moved]:
-    """Yield the splits that differ from those here, of data sets that are here."""
+def data_moved(made: Mapping[str, str]) -> Iterator[str]:
+    """Say which splits differ from those here, of data sets that are here."""
     for dataset in dict.fromkeys(name.partition("/")[0] for name in made):
         here = data_here(dataset)
         then = {name: mark for name, mark in made.items() if name.partition("/")[0] == dataset}
         for name in sorted(here.keys() | then) if here else ():
             if here.get(name) != then.get(name):
-                yield Moved(name, then.get(name), here.get(name))
+                marks = ((side.get(name) or "none")[:12] for side in (then, here))
+                yield "{} had fingerprint {}, and here has {}".format(name, *marks)

@@ -8,6 +8,7 @@ import pytest
 
 from repfl.bench.report import lookup
 from repfl.paper_tables.core import published
+from repfl.paper_tables.core.result import frame_of
 from repfl.paper_tables.fedobp import logs
 
 
@@ -44,7 +45,8 @@ def test_published_logs_of_100_rounds_are_those_of_the_last_runs() -> None:
 @pytest.mark.slow
 def test_as_many_baselines_lie_within_a_point_of_their_log_as_the_pages_say() -> None:
     """After 100 rounds, of seed 42, without FedOBP itself. A change must reach the README."""
-    frames = [lookup.table("fedobp", name, "paper").frame for name in ("table3", "table4")]
+    made = lookup.made("fedobp", "paper")
+    frames = [frame_of(each) for each in made if each.name in ("table3", "table4")]
     rows = pd.concat(frames).query("kind == 'log value' and ours == ours")
     rows = rows[rows["row"].str.endswith("100 rounds") & ~rows["row"].str.startswith("FedOBP")]
     ours = [next(run.value for run in runs if run.seed == 42) for runs in rows["by_seed"]]
