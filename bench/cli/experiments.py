@@ -122,7 +122,10 @@ def board(
     context: typer.Context,
     action: Annotated[str, typer.Argument(help=", ".join(ACTIONS))] = "report",
     scale: Annotated[
-        str, typer.Option(metavar="SCALE", help="paper; smoke: embedded digits, to try it out")
+        str,
+        typer.Option(
+            "--scale", metavar="SCALE", help="paper; smoke: embedded digits, to try it out"
+        ),
     ] = "paper",
     plugin: Plugins = None,
 ) -> int:

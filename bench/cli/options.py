@@ -55,6 +55,7 @@ Cells = Annotated[
 Scale = Annotated[
     str | None,
     typer.Option(
+        "--scale",  # typer 0.27 would take the name from the metavar
         metavar="SCALE",
         help=(
             "smoke, desk or paper (default: smoke; of a report, the best evidence for every number)"
@@ -62,7 +63,7 @@ Scale = Annotated[
     ),
 ]
 PaperScale = Annotated[
-    str, typer.Option(metavar="SCALE", help="smoke, desk or paper (default: paper)")
+    str, typer.Option("--scale", metavar="SCALE", help="smoke, desk or paper (default: paper)")
 ]
 Grids = Annotated[
     list[Path] | None,
