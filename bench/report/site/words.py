@@ -41,8 +41,8 @@ GLOSSARY = {
     " Dirichlet distribution with parameter α. Small α: clients hold few classes.",
     "fine-tuning (FT)": "Training of the global model on a client's own data before it is"
     " evaluated. “Own rate”: its learning rate was tuned as well.",
-    "GPU": "Every command takes --device cuda. All results here were computed on CPUs; a GPU gives"
-    " other bits and, within noise, the same accuracies.",
+    "GPU": "Every command takes --device cuda. A GPU gives other bits than a CPU and, within noise,"
+    " the same accuracies. The page of a number names the device of each run.",
     "learning rate": "As the paper says, in its tables; tuned by random search on validation"
     " images, in the leaderboard. The page of a method lists the tuned values.",
     "majority class": "The accuracy of always predicting a client's most frequent class. It stands"
