@@ -1,8 +1,9 @@
 """A training step as a CUDA graph: recorded once in a training, then replayed.
 
 A GPU computes a step of a small model in less time than Python takes to start it. PyTorch records
-what a step starts; a replay starts it all at once, on the same memory. So a step must be what
-`Step` says it is: it reads and writes the client, and nothing else.
+what a step starts; a replay starts it all at once, on the same memory, without Python. So a step
+must be what `Step` says it is: it reads and writes the client, and nothing else. One that is seen
+to change anything else, or that makes the GPU wait, runs as it is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -42,7 +44,7 @@ class Replayed:
 
     def __init__(self, step: Callable[..., Any], state: State, keys: Sequence[Hashable]) -> None:
         """`keys` are the shapes of all steps to come, `state` what they change."""
-        self._state, self._code = state, _code(step)
+        self._step, self._state, self._code = step, state, _code(step)
         self._often = {key for key, times in Counter(keys).items() if times >= OFTEN}
         self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, Graph] = {}
@@ -51,10 +53,12 @@ class Replayed:
         """Take a step."""
         graph = self._graph(key, body, feed)
         if graph is None:
-            before = _held(self._state)
+            before, outside = _held(self._state), _outside(self._step)
             out = body(feed)
             if not settled(self._state, before):
                 self._graphs.clear()
+            if not all(map(_unchanged, outside, _outside(self._step))):
+                recorder().refused.add(self._code)
             return out
         graph.feed.index.copy_(feed.index)
         for name, drawn in feed.draws.items():
@@ -87,7 +91,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.refused: set[object] = set()
-        """Steps that cannot be recorded, since they make the GPU wait, for instance."""
+        """Steps that cannot be recorded."""
         self.made = 0
         """Records so far."""
         self._stream = torch.cuda.Stream()
@@ -156,3 +160,20 @@ def _code(step: Callable[..., Any]) -> object:
     while isinstance(step, partial):
         step = step.func
     return getattr(step, "__code__", step)
+
+
+def _outside(step: Callable[..., Any]) -> list[tuple[Any, int]]:
+    """Return what a step can change beside the client: variables around it and attributes of its
+    object, each with its length.
+    """
+    while isinstance(step, partial):
+        step = step.func
+    values = list(vars(getattr(step, "__self__", SimpleNamespace())).values())
+    for cell in getattr(step, "__closure__", None) or ():
+        with suppress(ValueError):  # nothing is in it yet
+            values.append(cell.cell_contents)
+    return [(each, len(each) if isinstance(each, (list, dict, set)) else 0) for each in values]
+
+
+def _unchanged(before: tuple[Any, int], after: tuple[Any, int]) -> bool:
+    return before[0] is after[0] and before[1] == after[1]

@@ -9,11 +9,12 @@ import torch
 
 from repfl.algorithms.core.method import methods
 from repfl.algorithms.engine import captured
-from repfl.algorithms.engine.batches import Feed
+from repfl.algorithms.engine.batches import Batch, Feed
 from repfl.algorithms.engine.captured import Graph, Replayed
-from repfl.algorithms.engine.client import State
+from repfl.algorithms.engine.client import Client, State
 from repfl.algorithms.engine.training import Trainer
 from tests.algorithms import toys
+from tests.algorithms.test_engine import federation
 
 
 class Again:
@@ -39,22 +40,59 @@ class Again:
         return Graph(replay, own, out)
 
 
-@pytest.mark.parametrize("stack", [1, 6])
-@pytest.mark.parametrize("name", ["fedavg", "apfl", "fedselect", "floco", "pfedfda"])
-def test_steps_that_are_replayed_give_the_same_bits(
-    name: str, stack: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    how: dict[str, Any] = {"model": "tiny-bn", "momentum": 0.9, "stack": stack, "epochs": 3}
-    plain = toys.run(name, dict(methods()[name].quick), **how)
-    again = Again()
-    monkeypatch.setattr(captured, "recorder", lambda: again)
-    monkeypatch.setattr(captured, "OFTEN", 2)
+@pytest.fixture
+def again(monkeypatch: pytest.MonkeyPatch) -> Again:
+    """Steps are replayed from the second time on."""
+    made = Again()
 
     def steps(trainer: Trainer, step: Any, optimiser: Any, state: State, keys: Any) -> Replayed:
         return Replayed(step, state, keys)
 
+    monkeypatch.setattr(captured, "recorder", lambda: made)
+    monkeypatch.setattr(captured, "OFTEN", 2)
     monkeypatch.setattr(Trainer, "_steps", steps)
+    return made
+
+
+@pytest.mark.parametrize("stack", [1, 6])
+@pytest.mark.parametrize("name", ["fedavg", "apfl", "fedselect", "floco", "pfedfda"])
+def test_steps_that_are_replayed_give_the_same_bits(
+    name: str, stack: int, request: pytest.FixtureRequest
+) -> None:
+    how: dict[str, Any] = {"model": "tiny-bn", "momentum": 0.9, "stack": stack, "epochs": 3}
+    plain = toys.run(name, dict(methods()[name].quick), **how)
+    again: Again = request.getfixturevalue("again")
     replayed = toys.run(name, dict(methods()[name].quick), **how)
     assert again.replays > 10
     for key, value in plain.state.items():
         assert torch.equal(value, replayed.state[key]), key
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, client: Client, batch: Batch) -> None:
+        self.steps += 1
+        client.update(client.grad(batch))
+
+
+def test_a_step_that_counts_is_not_replayed(again: Again) -> None:
+    fed = federation(sizes=(40, 40))
+    start, count, kept = {"params": fed.new_model().expand(fed.N, -1)}, 0, []
+
+    def counts(client: Client, batch: Batch) -> None:
+        nonlocal count
+        count += 1
+        client.update(client.grad(batch))
+
+    def keeps(client: Client, batch: Batch) -> None:
+        kept.append(len(batch.y))
+        client.update(client.grad(batch))
+
+    method = Counting()
+    for step in (counts, keeps, method.step):
+        fed.train_with(step, start)
+    assert count == len(kept) == method.steps > 4
+    assert again.replays == 0
+    assert len(again.refused) == 3
