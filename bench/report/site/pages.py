@@ -239,7 +239,9 @@ def _method(
 
 
 def _tuned(ranked: list[Any], book: Book) -> Mapping[str, str]:
-    """Return the values that tuning chose for each hyper-parameter, over settings and studies."""
+    """Return the values that tuning chose for each hyper-parameter, over settings and studies; of
+    one value alone nothing is said, since nothing else may have been tried.
+    """
     found: dict[str, dict[str, None]] = {}
     for line in ranked:
         for number in line.accuracy.values():
@@ -248,7 +250,8 @@ def _tuned(ranked: list[Any], book: Book) -> Mapping[str, str]:
                 for key, value in [("learning rate", rate), *run["hp"].items()]:
                     shown = f"{value:.3g}" if isinstance(value, float) else str(value)
                     found.setdefault(key, {})[shown] = None
-    return {key: ", ".join(sorted(values, key=_order)) for key, values in found.items()}
+    chosen = {key: values for key, values in found.items() if len(values) > 1}
+    return {key: ", ".join(sorted(values, key=_order)) for key, values in chosen.items()}
 
 
 def _order(text: str) -> tuple[bool, float, str]:

@@ -39,7 +39,7 @@ def pictures(name: str, planned: Iterable[Planned]) -> list[dict[str, Any]]:
             shares = partition(pool, recipe_from(dict(recipe), item.key), item.cell.seed)
         except DataError:
             continue
-        options = recipe["partition"]["options"].items()
+        options = [(k, v) for k, v in recipe["partition"]["options"].items() if v is not None]
         rule = ", ".join([recipe["partition"]["rule"], *(f"{k} = {v}" for k, v in options)])
         found[key] = {
             "paper": item.paper,
