@@ -36,16 +36,15 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("pfedfda", {"compat": "flbench"}),
     ("pfedfda", {"beta": "single"}),
 ]
-ONCE = (contract.device, contract.newcomers, contract.pure_scoring)
-"""Promises that are checked with batch norm alone, since its statistics are what they may miss."""
+BOTH = (contract.finite, contract.stacked, contract.billed, contract.blind)
+"""Promises that are checked with all clients and without batch norm as well."""
 PAIRS = [
     pytest.param(promise, case, id=f"{case.method}-{case.model}-{promise.__name__}")
     for case in CASES
     for promise in CONTRACT
-    if case.model == "tiny-bn" or promise not in ONCE
+    if case.model == "tiny-bn" or promise in BOTH
 ]
-PROMISES = (contract.finite, contract.resumable, contract.stacked, contract.billed, contract.unsent)
-PROMISES += (contract.newcomers, contract.pure_scoring)
+PROMISES = (contract.finite, contract.stacked, contract.billed, contract.unsent)
 
 
 @pytest.mark.parametrize(("promise", "case"), PAIRS)
