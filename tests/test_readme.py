@@ -9,16 +9,11 @@ from pathlib import Path
 import pytest
 
 from repfl.algorithms.core.method import methods
-from repfl.bench.cli.main import call, command_line
+from repfl.bench.cli.main import call
 from repfl.bench.grid.catalog import published_code
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md")),
-    *sorted((ROOT / "bench").glob("*.md")),
-    *sorted((ROOT / "paper_tables").rglob("*.md")),
-]
 
 
 @pytest.fixture(scope="module")
@@ -45,25 +40,12 @@ def test_the_example_method_gets_a_row_beside_the_papers_methods(
     assert " ".join(asked) in re.sub(r" \\\n\s+", " ", README)
     where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
     few = ["--plugin", example, "--seed", "1", "--executor", "inline"]
+    few += ["--column", "cifar10-dir0.1"]
     assert call(["reproduce", *asked, *few, *where]) == 0
     lines = list(csv.DictReader((tmp_path / "report/fedpurin/table1.csv").open()))
     rows = {line["row"]: line for line in lines}
     for row in ("FedAvg", "FedPURIN", "halfway"):
         assert float(rows[row]["ours"]) > 0
-
-
-def commands(text: str) -> list[str]:
-    """The commands in a page's blocks of code and between its backticks."""
-    blocks = "\n".join(re.findall(r"```\w*\n(.*?)```", text, flags=re.DOTALL))
-    in_blocks = re.findall(r"^repfl ([a-z]+)", blocks, flags=re.MULTILINE)
-    return in_blocks + re.findall(r"`repfl ([a-z]+)", text)
-
-
-def test_every_command_that_pages_name_exists() -> None:
-    known = set(command_line().commands)
-    named = {(page.name, name) for page in PAGES for name in commands(page.read_text())}
-    assert {name for _, name in named} >= {"run", "report", "reproduce", "check", "data"}
-    assert {(page, name) for page, name in named if name not in known} == set()
 
 
 def test_methods_name_the_published_code_that_they_are_compared_with() -> None:
