@@ -56,6 +56,30 @@ def test_one_worker_returns_every_head_to_its_client_and_two_do_not(
     assert torch.equal(toys.run("flute-two-workers", LOGGED).state["own"], flute)
 
 
+def test_the_selection_skew_is_noted_beside_the_same_run(plugged: Callable[[Path], None]) -> None:
+    plugged(ROOT / "bench/examples/selection_skew.py")
+    noted, plain = (toys.run(n, {"degree": 2}, rounds=3) for n in ("selection-skew", "pfeddst"))
+    assert torch.equal(noted.state["w"], plain.state["w"])
+    notes = {name: value for round_, name, value in noted.rows if round_ == 3}
+    skews = {n: v for n, v in notes.items() if n.startswith("note/skew/zero/")}
+    assert max(skews, key=skews.__getitem__) == "note/skew/zero/with the largest losses"
+    assert len(set(skews.values())) > 1
+
+
+def test_the_skew_is_the_mean_loss_on_chosen_peers_over_that_on_all(
+    plugged: Callable[[Path], None],
+) -> None:
+    plugged(ROOT / "bench/examples/selection_skew.py")
+    skew = sys.modules[type(build("selection-skew")).__module__].skew
+    one = torch.tensor([[0.5, 2.0, 4.0], [3.0, 0.5, 3.0], [1.0, 2.0, 0.5]])
+    assert skew(one, torch.zeros(3), ~torch.eye(3, dtype=torch.bool)) == pytest.approx(1.0)
+    chosen = torch.tensor([[0, 0, 1], [1, 0, 0], [0, 1, 0]]).bool()
+    # means of the chosen: 4, 3 and 2; of all others: 3, 3 and 1.5
+    assert skew(one, torch.zeros(3), chosen) == pytest.approx(9 / 7.5)
+    # one less on the data of client 1: 4, 3 and 1; 2.5, 3 and 1
+    assert skew(one, torch.tensor([0.0, 1.0, 0.0]), chosen) == pytest.approx(8 / 6.5)
+
+
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_the_example_grids_are_valid_at_every_scale_that_they_have(file: Path) -> None:
     for scale in read(file).file.scales:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.pfeddst import curves, peers, speed
-from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving, rendered_anew
+from tests.paper_tables.doctored import (
+    Case,
+    Doctored,
+    as_it_is,
+    frame,
+    giving,
+    propositions,
+    rendered_anew,
+)
 
 
 def other_protocol(evidence: Doctored) -> None:
@@ -52,6 +60,7 @@ CASES = (
         as_it_is,
         worthless,
     ),
+    propositions("fig2", peers),
     Case("fig2", ("recency-range",), scored, giving(0.002), giving(0.02)),
     Case("fig3", ("classes-on-cifar10",), rendered_anew, as_it_is, other_protocol),
     Case("fig4", ("classes-on-cifar100",), rendered_anew, as_it_is, other_protocol),
