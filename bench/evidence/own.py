@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from repfl.paper_tables.core import captions, forms, ranking, statistics, tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.evidence import Evidence, metrics_beside
-from repfl.paper_tables.core.result import CELL_FIELDS, CHOSEN, Column, Figure, Result, Table
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, Figure, Result, Table
 
 if TYPE_CHECKING:
     from repfl.bench.grid.schema import Artefact
 
-FEWEST_ROWS = 2
 LAST_ROUND = ("Metrics beside accuracy are those of the last round.",)
 
 
@@ -44,18 +43,17 @@ def _table(paper: str, name: str, title: str, evidence: Evidence) -> Table:
     if further:
         groups = [[replace(c, label="accuracy", group=c.label), *further[c.key]] for c in columns]
         shown = tuple(column for group in groups for column in group)
-    return Table(
-        paper,
-        name,
+    return forms.table(
+        evidence,
+        (paper, name),
         title,
-        captions.caption(evidence, "Accuracy as the grid's recipes report it."),
-        evidence.scale,
-        notes=(*_below_the_floor(evidence, frame, rows, columns), *(LAST_ROUND if further else ())),
-        ids=tables.done_ids(evidence),
+        "Accuracy as the grid's recipes report it.",
+        rows=rows,
+        columns=shown,
         frame=pd.concat([frame, beside], ignore_index=True) if further else frame,
-        layout=tables.layout_of(frame, rows, shown),
-        summary=_summary(evidence, frame, rows),
-        tested=CHOSEN,
+        scored=frame,
+        compared=True,
+        notes=(*_below_the_floor(evidence, frame, rows, columns), *(LAST_ROUND if further else ())),
     )
 
 
@@ -104,22 +102,6 @@ def _rows(evidence: Evidence) -> tuple[tables.Row, ...]:
         for row in own
     ]
     return (*own, *(row for row in joining if row.only))
-
-
-def _summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[tables.Row]) -> pd.DataFrame:
-    """Average ranks, and every row in pairs against the one that ranks first; nothing of a single
-    row.
-    """
-    competing = frame[_competes(frame, rows) & frame["ours"].notna()]
-    if competing["row"].nunique() < FEWEST_ROWS:
-        return pd.DataFrame()
-    wide = competing.pivot(index="row", columns="column", values="ours").astype(float)
-    ranks = statistics.average_ranks(wide)
-    first = str((ranks if ranks.notna().any() else -wide.mean(axis="columns")).idxmin())
-    found = ranking.summary(evidence, frame, rows, first, chosen=True)
-    return found.drop(columns="average rank, published", errors="ignore").rename(
-        columns={"average rank, ours": "average rank"}
-    )
 
 
 def _competes(frame: pd.DataFrame, rows: Sequence[tables.Row]) -> pd.Series:

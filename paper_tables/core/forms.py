@@ -37,7 +37,7 @@ def table(
     printing: Printing | None = None,
     frame: pd.DataFrame | None = None,
     scored: pd.DataFrame | None = None,
-    against: str = "",
+    compared: bool = False,
     competing: Sequence[str] = (),
     notes: Sequence[str] = (),
     claims: Callable[[pd.DataFrame], Sequence[Claim]] = lambda _: (),
@@ -47,8 +47,8 @@ def table(
     """Return printed numbers beside ours, with verdicts, floor and orders.
 
     `number` is what the csv calls the table, `places` tells where in it each column stands; both
-    are not needed if the long `frame` is given. Statistics over all columns are `against` a row, if
-    one is named, and of the `scored` part of the frame. Orders are among the `competing` rows.
+    are not needed if the long `frame` is given. If rows are `compared`, there are statistics over
+    all columns, of the `scored` part of the frame. Orders are among the `competing` rows.
     """
     if frame is None:
         rows = tables.with_guests(rows, evidence)
@@ -70,7 +70,7 @@ def table(
         frame,
         tables.layout_of(frame, rows, columns, **layout),
         orders if full else (),
-        ranking.summary(evidence, ranked, rows, against=against) if against else pd.DataFrame(),
+        ranking.summary(evidence, ranked, rows) if compared else pd.DataFrame(),
     )
 
 

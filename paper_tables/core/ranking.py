@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import nan
-from typing import Any
 
 import pandas as pd
 
@@ -52,56 +50,39 @@ def another_order(found: Sequence[Ordering]) -> str:
     )
 
 
-P_VALUE, PAIRWISE = "p (paired, Holm)", "p (Games-Howell)"
-
-
-def summary(
-    evidence: Evidence,
-    frame: pd.DataFrame,
-    rows: Sequence[Row],
-    against: str,
-    *,
-    chosen: bool = False,
-) -> pd.DataFrame:
-    """Per row over all columns: average ranks, interquartile mean, the worst clients, and the
-    paired difference to one row, named beforehand or `chosen` for its scores.
+def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """Return per row over all columns: average ranks, the worst clients, and the paired difference
+    to the row that ranks first, with its chance; nothing of a single row.
     """
-    ranked = [row for row in rows if not row.aside]
-    labels = [r.label for r in ranked if r.label in set(frame["row"])]
-    alike = paired(frame[frame["row"].isin(labels)])
-    wide = {
-        name: alike.pivot(index="row", columns="column", values=name).astype(float).reindex(labels)
-        for name in ("published", "ours")
-    }
-    known = {row.label: _scores(evidence, row) for row in ranked if row.label in labels}
-    lines: list[dict[str, Any]] = []
-    for row in (r for r in ranked if r.label in labels):
-        gap, p_value, pairs = statistics.paired_difference(
-            known[row.label], known.get(against, pd.Series(dtype=float))
-        )
+    labels = [row.label for row in rows if not row.aside]
+    frame = frame[frame["row"].isin(labels) & frame["ours"].notna()]
+    ranked = [row for row in rows if not row.aside and row.label in set(frame["row"])]
+    if len(ranked) < 2:
+        return pd.DataFrame()
+    published, ours = (
+        paired(frame).pivot(index="row", columns="column", values=side).astype(float)
+        for side in ("published", "ours")
+    )
+    ranks = statistics.average_ranks(ours)
+    order = ranks if ranks.notna().any() else -ours.mean(axis="columns")
+    first = str(order.idxmin())
+    scored = pd.DataFrame({row.label: _scores(evidence, row) for row in ranked}).T
+    told = pairwise.against_leader(scored, first)
+    worst = {}
+    for row in ranked:
         done = pick(evidence, row=row.source or row.label, done=True)
-        lines.append(
-            {
-                "row": row.label,
-                "interquartile mean": statistics.interquartile_mean(list(known[row.label])),
-                "worst tenth of clients": (
-                    statistics.spread([decile(c) for _, c in done.iterrows()]).mean
-                ),
-                f"minus {against}": nan if row.label == against else gap,
-                P_VALUE: nan if row.label == against else p_value,
-                "pairs": 0 if row.label == against else pairs,
-            }
-        )
-    table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
-    if lines and chosen:
-        table[P_VALUE] = pairwise.against_leader(pd.DataFrame(known).T, against)["p"]
-        table = table.rename(columns={P_VALUE: PAIRWISE})
-    elif lines:
-        table[P_VALUE] = statistics.holm(list(table[P_VALUE]))
-    for name in ("ours", "published") if evidence.scale == "paper" else ("ours",):
-        if lines:
-            table.insert(0, f"average rank, {name}", statistics.average_ranks(wide[name]))
-    return table
+        worst[row.label] = statistics.spread([decile(cell) for _, cell in done.iterrows()]).mean
+    table = {
+        "average rank": ranks,
+        "worst tenth of clients": pd.Series(worst),
+        f"minus {first}": told["difference"],
+        "p (Games-Howell)": told["p"],
+        "pairs": told["blocks"],
+    }
+    if evidence.scale == "paper" and published.notna().any(axis=None):
+        table = {"average rank, published": statistics.average_ranks(published), **table}
+    found = pd.DataFrame(table).reindex([row.label for row in ranked]).rename_axis("row")
+    return found.fillna({"pairs": 0})
 
 
 def _scores(evidence: Evidence, row: Row) -> pd.Series:

@@ -193,12 +193,7 @@ class Result:
         return f"{self.paper}/{self.name}"
 
 
-PAIRED = (
-    "Paired: methods share partition, initialisation and batches per seed; the test is over"
-    " (column, seed) pairs, has no p for fewer than three, and is corrected for the number of rows"
-    " (Holm)."
-)
-CHOSEN = (
+TESTED = (
     "The row that ranks first is found in the same data, so p is Games-Howell's: how often two of"
     " so many equal rows are that far apart. Each row has a noise of its own, of what is left of"
     " its scores without row and seed, column by column. There is no p for fewer than three"
@@ -215,7 +210,7 @@ class Table(Result):
     orderings: tuple[Ordering, ...] = ()
     summary: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Statistics per row over all columns, such as average ranks; the index names the rows."""
-    tested: str = PAIRED
+    tested: str = TESTED
     """What the statistics are of."""
 
     @cached_property

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import product
 from math import isfinite, nan
 from typing import Any
 
@@ -16,10 +14,6 @@ from scipy import optimize, special, stats
 LEVEL = 0.95
 FEWEST = 3
 """Of fewer runs the deviation alone says too little."""
-ENUMERATED = 12
-"""Up to so many pairs all changes of signs are tried."""
-
-
 DEVIATIONS = np.linspace(-8.0, 8.0, 401)
 """Where a posterior is evaluated, in standard deviations of its prior."""
 
@@ -108,12 +102,6 @@ def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
     return tau if isfinite(tau) else None
 
 
-def interquartile_mean(values: Sequence[float]) -> float:
-    """Return the mean of the middle half."""
-    kept = [v for v in values if np.isfinite(v)]
-    return float(stats.trim_mean(kept, 0.25)) if kept else nan
-
-
 def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:
     """Average rank of every row over the columns in which all rows have a number (1 is best, ties
     share their mean rank).
@@ -122,52 +110,3 @@ def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:
     if complete.shape[1] == 0:
         return pd.Series(nan, index=wide.index)
     return complete.rank(axis="index", ascending=best != "high").mean(axis="columns")
-
-
-def paired_difference(first: pd.Series, second: pd.Series) -> tuple[float, float, int]:
-    """Mean of first - second over the keys that both have, the p-value of a paired test, and how
-    many pairs there are.
-
-    Methods of one table share partition, initialisation and batches per seed, so their scores are
-    paired by (column, seed). The test changes signs: all ways of doing so for few pairs, the t-test
-    for many. It needs no normal law, and its p is never below 2 / 2^pairs, however equal the gaps
-    are. Of fewer than three pairs there is no p.
-    """
-    both = pd.concat([first, second], axis=1, join="inner").dropna()
-    gap = (both.iloc[:, 0] - both.iloc[:, 1]).to_numpy(dtype=float)
-    if len(gap) < FEWEST:
-        return (float(gap.mean()) if len(gap) else nan), nan, len(gap)
-    return float(gap.mean()), _sign_test(gap), len(gap)
-
-
-def _sign_test(gap: np.ndarray) -> float:
-    least = 2.0 ** (1 - len(gap))
-    if len(gap) > ENUMERATED:
-        flat = float(gap.std(ddof=1)) <= 1e-9 * float(np.abs(gap).max())
-        return (
-            (least if gap.any() else 1.0)
-            if flat
-            else max(least, float(stats.ttest_1samp(gap, 0.0).pvalue))
-        )
-    sums = np.abs(_signs(len(gap)) @ gap)
-    return float(np.mean(sums >= abs(gap.sum()) - 1e-9 * np.abs(gap).sum()))
-
-
-@cache
-def _signs(count: int) -> np.ndarray:
-    """All ways of giving so many numbers a sign."""
-    return np.array(list(product((1.0, -1.0), repeat=count)))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of several tests, adjusted so that any false one has at most the chance of one
-    (Holm); NaN are no tests.
-    """
-    given = np.asarray(p_values, dtype=float)
-    adjusted = np.full(len(given), nan)
-    order = [place for place in np.argsort(given) if isfinite(given[place])]
-    highest = 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(order) - rank) * float(given[place])))
-        adjusted[place] = highest
-    return adjusted.tolist()

@@ -63,7 +63,7 @@ def table5(evidence: Evidence) -> Table:
         columns=COLUMNS,
         places=PLACES,
         printing=SINGLE,
-        against=NORMS[2],
+        compared=True,
         notes=(TWICE, CLS, EMA, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (*claims(evidence, frame), same_masks(evidence)),
         corner="Score",

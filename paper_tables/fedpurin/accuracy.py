@@ -64,7 +64,7 @@ def table1(evidence: Evidence) -> Table:
         columns=COLUMNS,
         places=PLACES,
         printing=PRINTING,
-        against=OURS,
+        compared=True,
         notes=(SCORED, LATTICE, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (
             *judged(frame, evidence.scale, claims.TABLE1),
@@ -94,7 +94,7 @@ def table2(evidence: Evidence) -> Table:
         columns=COLUMNS,
         places=PLACES,
         printing=PRINTING,
-        against="exact g, H off",
+        compared=True,
         notes=(ROWS_LOST, SCORED.split(";")[0] + ".", *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (
             *judged(frame, evidence.scale, claims.TABLE2),

@@ -152,7 +152,7 @@ def table2(evidence: Evidence) -> Table:
         columns=COLUMNS,
         frame=frame,
         scored=frame[frame["column"].str.endswith("/last")],
-        against=OURS,
+        compared=True,
         notes=(*NOTES, *scale_note(evidence)),
         claims=lambda frame: claims(evidence, frame),
     )

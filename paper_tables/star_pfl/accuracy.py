@@ -60,7 +60,7 @@ def table2(evidence: Evidence) -> Table:
         columns=columns(evidence),
         places=PLACES | {STAND_IN: Place("", "")},
         printing=PRINTING,
-        against=OURS,
+        compared=True,
         notes=(SCORED, VARIED, MILD, *scale_note(evidence)),
         claims=lambda frame: claims(evidence, frame),
     )

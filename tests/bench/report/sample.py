@@ -169,7 +169,7 @@ def _table(evidence: Evidence) -> Table:
         frame,
         tables.layout_of(frame, ROWS, COLUMNS),
         ranking.orderings(frame, COLUMNS),
-        ranking.summary(evidence, frame, ROWS, against="Ours & co_"),
+        ranking.summary(evidence, frame, ROWS),
     )
 
 

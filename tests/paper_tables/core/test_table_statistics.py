@@ -48,37 +48,3 @@ def test_average_ranks_share_ties_and_skip_incomplete_columns() -> None:
     )
     assert list(st.average_ranks(wide)) == [1.25, 1.75, 3.0]
     assert st.average_ranks(wide[["c"]]).isna().all()
-
-
-def test_interquartile_mean_drops_the_outer_quarters() -> None:
-    assert st.interquartile_mean([0, 1, 2, 100]) == 1.5
-    assert isnan(st.interquartile_mean([]))
-
-
-def test_paired_difference_pairs_by_key() -> None:
-    first = pd.Series({("c", 1): 2.0, ("c", 2): 4.0, ("d", 1): 9.0, ("d", 2): 3.0})
-    second = pd.Series({("c", 2): 1.0, ("c", 1): 1.0, ("d", 2): 1.0})
-    gap, p_value, pairs = st.paired_difference(first, second)
-    assert (gap, p_value, pairs) == (2.0, 0.25, 3)
-    assert st.paired_difference(first, first)[:2] == (0.0, 1.0)
-    assert isnan(st.paired_difference(first, pd.Series(dtype=float))[0])
-
-
-@pytest.mark.parametrize("pairs", [2, 3, 5, 12, 13, 40])
-def test_equal_gaps_are_never_certain(pairs: int) -> None:
-    ones = pd.Series(np.ones(pairs))
-    _, p_value, _ = st.paired_difference(ones, 0 * ones)
-    assert isnan(p_value) if pairs < 3 else p_value == 2.0 ** (1 - pairs)
-
-
-@pytest.mark.parametrize("pairs", [3, 6, 20])
-def test_paired_tests_reject_no_more_often_than_they_say(pairs: int) -> None:
-    draws = np.random.Generator(np.random.Philox(pairs)).standard_normal((200, pairs))
-    p_values = [st.paired_difference(pd.Series(gaps), pd.Series(0 * gaps))[1] for gaps in draws]
-    assert np.mean(np.array(p_values) <= 0.05) <= 0.08
-
-
-def test_holm_keeps_the_order_and_leaves_out_what_was_not_tested() -> None:
-    assert st.holm([0.01, nan, 0.04, 0.03]) == pytest.approx([0.03, nan, 0.06, 0.06], nan_ok=True)
-    assert st.holm([0.9, 0.8]) == [1.0, 1.0]
-    assert st.holm([]) == []
