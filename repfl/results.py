@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from repfl.bench.errors import Corrupt, UserError, one_line, unknown
@@ -331,28 +330,17 @@ def only(prefix: str, known: Iterable[str]) -> str:
 
 def clients_of(lines: Sequence[Line]) -> pd.DataFrame:
     """Return the per-client counts of lines."""
-    kept = [(line.cell, line.counts) for line in lines if line.counts is not None]
-    columns = ("clients", "correct", "total")
-    values = {
-        name.removesuffix("s"): np.concatenate(
-            [np.zeros(0, dtype=np.int64), *(getattr(counts, name) for _, counts in kept)]
-        )
-        for name in columns
-    }
-    ids = np.repeat([cell for cell, _ in kept], [len(counts.total) for _, counts in kept])
-    frame = pd.DataFrame({"id": ids, **values})
+    from repfl.bench.evidence.line import counts_frame
+
+    frame = counts_frame((line.cell, line.counts) for line in lines)
     return frame.assign(accuracy=frame["correct"] / frame["total"].where(frame["total"] > 0))
 
 
 def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
     """Return the curves of lines, in long form."""
-    parts = [
-        pd.DataFrame({"id": line.cell, "name": name, "round": curve.rounds, "value": curve.values})
-        for line in lines
-        for name, curve in line.curves.items()
-    ]
-    empty = pd.DataFrame(columns=["id", "name", "round", "value"])
-    return pd.concat(parts, ignore_index=True) if parts else empty
+    from repfl.bench.evidence.line import curves_frame
+
+    return curves_frame((line.cell, line.curves) for line in lines)
 
 
 # -- tables ----------------------------------------------------------------------------------------

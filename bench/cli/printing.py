@@ -27,8 +27,6 @@ Recommend = Callable[..., str]
 
 LARGE = 4 << 30
 """Bytes of memory from which on a plan names what a cell needs."""
-LONG = 600
-"""Seconds of computing from which half the time is worth a hint."""
 
 
 def screen() -> Console:
@@ -142,12 +140,6 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
         )
     if facts["seconds"]:
         out.print(_forecast(**facts["forecast"]), soft_wrap=True)
-    if facts["half"] and facts["seconds"] > LONG:
-        out.print(
-            "this processor computes bfloat16: `--precision bf16 --results FOLDER` may be quicker;"
-            " its numbers are kept apart (bench/SPEED.md)",
-            soft_wrap=True,
-        )
 
 
 def _forecast(

@@ -8,7 +8,6 @@ class of all clients' training images. Both follow from the paper's partition wi
 from __future__ import annotations
 
 import csv
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.evidence.measured import folder_of
@@ -101,20 +100,6 @@ def keep() -> None:
                 writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(known[key] for key in sorted(known))
-
-
-def by_recipe(paper: str, *, one_model: bool = False) -> dict[str, float]:
-    """Floor in percent by recipe, over the seeds, averaged as the recipe reports: of the clients'
-    own constants, or of the global one where that is known.
-    """
-    grid = grids.read(grids.files()[paper])
-    found: dict[str, list[float]] = {}
-    for row in read(paper):
-        pooled = grid.recipe(row["recipe"], "paper").evaluation.average == "pooled"
-        name = f"{'global_' if one_model else ''}{'pooled' if pooled else 'mean'}"
-        if row.get(name):
-            found.setdefault(row["recipe"], []).append(100 * float(row[name]))
-    return {recipe: fmean(values) for recipe, values in found.items()}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import sha256
@@ -211,3 +211,38 @@ def by_name(frame: pd.DataFrame | None) -> dict[str, Curve]:
         np.split(frame[field].to_numpy()[order], cuts) for field in ("round", "value")
     )
     return {str(name): Curve(*pair) for name, *pair in zip(names, rounds, values, strict=True)}
+
+
+# -- as data frames --------------------------------------------------------------------------------
+
+
+def curves_frame(cells: Iterable[tuple[str, Mapping[str, Curve]]]) -> pd.DataFrame:
+    """Return curves of cells in long form: id, name, round, value."""
+    found = [(cell, name, curve) for cell, curves in cells for name, curve in curves.items()]
+    lengths = [len(curve.rounds) for _, _, curve in found]
+    rounds = np.concatenate([np.zeros(0, dtype=np.int64), *(each.rounds for _, _, each in found)])
+    return pd.DataFrame(
+        {
+            "id": _repeated([cell for cell, _, _ in found], lengths),
+            "name": _repeated([name for _, name, _ in found], lengths),
+            "round": rounds,
+            "value": np.concatenate([np.zeros(0), *(each.values for _, _, each in found)]),
+        }
+    )
+
+
+def counts_frame(cells: Iterable[tuple[str, Counts | None]]) -> pd.DataFrame:
+    """Return counts of cells in long form: id, client, correct, total."""
+    kept = [(cell, counts) for cell, counts in cells if counts is not None]
+    none = np.zeros(0, dtype=np.int64)
+    columns = zip(*(counts for _, counts in kept), strict=True) if kept else ((none,),) * 3
+    ids = _repeated([cell for cell, _ in kept], [len(counts.clients) for _, counts in kept])
+    values = map(np.concatenate, columns)
+    return pd.DataFrame(
+        {"id": ids, **dict(zip(("client", "correct", "total"), values, strict=True))}
+    )
+
+
+def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:
+    """Words as a column of plain objects, which many small selections are fastest on."""
+    return pd.Series(np.repeat(np.array(words, dtype=object), lengths), dtype=object)

@@ -7,12 +7,11 @@ from functools import cached_property
 from math import nan
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from repfl.bench.evidence import floors
 from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.line import Line
+from repfl.bench.evidence.line import Line, counts_frame, curves_frame
 from repfl.bench.evidence.selection import choices
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, entry
@@ -27,11 +26,6 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Nested tables as columns; lists become tuples, which tables can group by."""
     flat = dotted(values, prefix)
     return {name: tuple(each) if isinstance(each, list) else each for name, each in flat.items()}
-
-
-def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:
-    """Words as a column of plain objects, which many small selections are fastest on."""
-    return pd.Series(np.repeat(np.array(words, dtype=object), lengths), dtype=object)
 
 
 class PlannedEvidence:
@@ -155,38 +149,16 @@ class PlannedEvidence:
 
     def clients(self, ids: Sequence[str]) -> pd.DataFrame:
         """Each client's counts in the reported round: id, client, correct, total."""
-        found = {cell: self._known.counts(cell) for cell in dict.fromkeys(ids)}
-        kept = {cell: counts for cell, counts in found.items() if counts is not None}
-        none = np.zeros(0, dtype=np.int64)
-        columns = zip(*kept.values(), strict=True) if kept else ((none,),) * 3
-        names = _repeated(list(kept), [len(counts.clients) for counts in kept.values()])
-        values = (np.concatenate(column) for column in columns)
-        return pd.DataFrame(
-            {"id": names, **dict(zip(("client", "correct", "total"), values, strict=True))}
-        )
+        return counts_frame((cell, self._known.counts(cell)) for cell in dict.fromkeys(ids))
 
     # -- curves and diagnostics --------------------------------------------------------------------
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
-        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all
+        """Curves of these names: id, name, round, value. A name that ends in a slash stands for all
         that start so.
         """
-        found = [
-            (cell, name, curve)
-            for cell in dict.fromkeys(ids)
-            for name, curve in self._known.curves(cell, names).items()
-        ]
-        lengths = [len(curve.rounds) for _, _, curve in found]
-        return pd.DataFrame(
-            {
-                "id": _repeated([cell for cell, _, _ in found], lengths),
-                "round": np.concatenate(
-                    [np.zeros(0, dtype=np.int64), *(curve.rounds for _, _, curve in found)]
-                ),
-                "name": _repeated([name for _, name, _ in found], lengths),
-                "value": np.concatenate([np.zeros(0), *(curve.values for _, _, curve in found)]),
-            }
-        )
+        cells = ((cell, self._known.curves(cell, names)) for cell in dict.fromkeys(ids))
+        return curves_frame(cells)
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
         """What `reduce` makes of the diagnostics of one cell."""

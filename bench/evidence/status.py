@@ -16,7 +16,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import memory
 from repfl.bench.run.cost import DEVICES, MAX_RECORDS, Speeds, measured
-from repfl.bench.store import provenance, versions
+from repfl.bench.store import versions
 from repfl.bench.store.locks import held, holder
 from repfl.bench.store.store import FINAL, Store
 
@@ -130,7 +130,6 @@ def overview(
             costs[item.cell.id] for item in open_cells if item.cell.id not in published
         ),
         "forecast": _forecast(open_cells, speeds),
-        "half": provenance.computes_half(),
     }
 
 

@@ -44,11 +44,6 @@ def half(made: Mapping[str, Any]) -> bool:
     return made.get("precision") == HALF
 
 
-def computes_half() -> bool:
-    """Return whether this processor has instructions for bfloat16."""
-    return not {"avx512_bf16", "amx_bf16"}.isdisjoint(processor()["flags"])
-
-
 @lru_cache(maxsize=1)
 def commit() -> dict[str, Any]:
     """Return the commit of this clone, and whether anything differs from it; both None outside a

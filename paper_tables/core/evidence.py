@@ -42,7 +42,7 @@ class Evidence(Protocol):
         """Each client's counts in the reported round: id, client, correct, total."""
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
-        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all
+        """Curves of these names: id, name, round, value. A name that ends in a slash stands for all
         that start so.
         """
 

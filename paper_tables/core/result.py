@@ -12,34 +12,11 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 CELL_FIELDS = (
-    "row",
-    "column",
-    "published",
-    "published_std",
-    "printed",
-    "ours",
-    "std",
-    "seeds",
-    "low",
-    "high",
-    "df",
-    "difference",
-    "gap_low",
-    "gap_high",
-    "verdict",
-    "kind",
-    "mark",
-    "basis",
-    "tier",
-    "reason",
-    "scale",
-    "floor",
-    "method",
-    "source",
-    "ids",
-    "by_seed",
-    "readings",
-)
+    "row", "column", "published", "published_std", "printed",
+    "ours", "std", "seeds", "low", "high", "df",
+    "difference", "gap_low", "gap_high", "verdict", "kind", "mark", "basis",
+    "tier", "reason", "scale", "floor", "method", "source", "ids", "by_seed", "readings",
+)  # fmt: skip
 """Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound
 ours with `df` degrees of freedom, `gap_low` and `gap_high` the difference; `kind` is what kind of
 number the published one is, `mark` what stands beside its verdict, `basis` what that rests on;

@@ -15,15 +15,6 @@ from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.partition import ClientSplits, majority_accuracy, partition
 
 
-def test_floors_are_read_as_the_recipe_averages_them() -> None:
-    assert floors.by_recipe("fedobp")["cifar10-dir0.1"] == pytest.approx(
-        64.48, abs=0.01
-    )  # pooled; the mean over clients is 67.81
-    assert floors.by_recipe("fedpurin")["cifar10-dir0.1"] == pytest.approx(
-        (62.15 + 72.40 + 72.15) / 3, abs=0.01
-    )
-
-
 def test_one_constant_for_all_is_the_most_frequent_class_of_all_clients_together() -> None:
     """Three clients that each know one class best; together they hold class 1 most often."""
     labels = np.array([0, 0, 1, 1, 1, 2, 2, 1, 0, 0, 1, 2])
@@ -42,8 +33,6 @@ def test_a_global_floor_is_told_where_it_is_known(
     rows = ["cifar10-dir0.1,42,0.6,0.5,0.3,0.2,x", "cifar10-dir0.5,42,0.6,0.5,,,x"]
     (folder / "floors.csv").write_text("\n".join([",".join(floors.FIELDS), *rows]))
     monkeypatch.setattr(floors, "folder_of", lambda paper: folder)
-    assert floors.by_recipe("fedobp", one_model=True) == {"cifar10-dir0.1": 20.0}
-    assert set(floors.by_recipe("fedobp")) == {"cifar10-dir0.1", "cifar10-dir0.5"}
     assert floors.one_for_all("fedobp") == {("cifar10-dir0.1", 42): {"clients": 0.3, "pooled": 0.2}}
 
 

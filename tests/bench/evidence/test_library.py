@@ -89,7 +89,7 @@ def test_only_the_named_curves_are_read(grid: Path, store: Store, compute: Compu
         found.rounds(ids[1:], "post_agg/mean"),
     ):
         assert nothing.empty
-        assert list(nothing.columns) == ["id", "round", "name", "value"]
+        assert list(nothing.columns) == ["id", "name", "round", "value"]
 
 
 def test_a_damaged_record_is_missing_with_its_reason(
