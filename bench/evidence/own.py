@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms, tables
+from repfl.paper_tables.core import forms, measuring, tables
 from repfl.paper_tables.core.evidence import Evidence, metrics_beside
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Figure, Result, Table
 
@@ -76,7 +76,7 @@ def _metrics(
             for row, runs in here.groupby("row", sort=False):
                 values = [each.get(name, nan) for each in runs["beside"]]
                 cell = {"row": row, "column": metric.key, **tables.printed_fields(None)}
-                cell |= tables.gather(runs, evidence.scale, values)
+                cell |= measuring.gather(runs, evidence.scale, values)
                 frame.append(tables.conclude(cell, ""))
     if further:
         further = {column.key: further.get(column.key, []) for column in columns}

@@ -4,34 +4,17 @@ column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import isfinite, nan
 from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import statistics
-from repfl.paper_tables.core.evidence import (
-    Evidence,
-    first,
-    listed,
-    places,
-    scores,
-    tier,
-    why_missing,
-)
-from repfl.paper_tables.core.noise import pool
+from repfl.paper_tables.core import measuring
+from repfl.paper_tables.core.evidence import Evidence, listed, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
-from repfl.paper_tables.core.seeds import (
-    OfSeed,
-    common_floor,
-    constant_floor,
-    constant_floors,
-    mixed,
-)
-from repfl.paper_tables.core.statistics import Prior
+from repfl.paper_tables.core.seeds import common_floor, mixed
 from repfl.paper_tables.core.verdict import (
     EXACT,
     UNJUDGED,
@@ -44,7 +27,6 @@ from repfl.paper_tables.core.verdict import (
     judge,
 )
 
-Clients = Callable[[Sequence[str]], pd.DataFrame]
 FLOOR = "predicting each client's most frequent training class"
 AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
 
@@ -100,89 +82,6 @@ def published_row(
     here = tuple(wanted.values())
     index = next((index for index, row in enumerate(rows) if row == here), None)
     return None if index is None else published.iloc[index]
-
-
-def measure(
-    evidence: Evidence, cells: pd.DataFrame, point: str | None = None, rule: str | None = None
-) -> dict[str, Any]:
-    """Our side of a table cell: the accuracy of one row and column, all seeds in one number, beside
-    its floor.
-    """
-    finished = [status == "done" for status in listed(cells, "status")]
-    done = cells if all(finished) else cells[finished]
-    model = expected(evidence, cells)
-    average = first(done, "recipe.evaluation.average", "clients")
-    floor = f"floor.{average}"
-    found = gather(cells, evidence.scale, scores(done, point, rule), model, floor, evidence.clients)
-    if cells.empty:
-        return found
-    scored = point or first(cells, "recipe.evaluation.point")
-    return found | {
-        "rule": rule or first(cells, "recipe.evaluation.rule", ""),
-        "global": bool(first(cells, "one_model", False)) and scored == "post_agg",
-        "global_floor": constant_floor(done, f"floor.global.{average}"),
-        "expected": model,
-    }
-
-
-def expected(evidence: Evidence, cells: pd.DataFrame) -> Prior | None:
-    """What the noise model expects of the runs of one cell."""
-    if cells.empty:
-        return None
-    where = pool(
-        evidence.scale, one_partition=bool(pd.notna(first(cells, "recipe.partition.seed")))
-    )
-    paper = str(first(cells, "artefact")).split("/")[0]
-    return evidence.noise.expected(
-        where, f"{paper}/{first(cells, 'column')}", str(first(cells, "method"))
-    )
-
-
-def gather(
-    cells: pd.DataFrame,
-    scale: str,
-    values: Sequence[float],
-    expected: Prior | None = None,
-    floor: str = "",
-    clients: Clients | None = None,
-) -> dict[str, Any]:
-    """Our side of a table cell, from whatever was read off its finished cells; `floor` is the name
-    of what a constant reaches in them, `clients` reads their counts.
-    """
-    spread = statistics.spread(values, expected)
-    done = cells[[status == "done" for status in listed(cells, "status")]]
-    return {
-        "ours": spread.mean,
-        "std": spread.std,
-        "seeds": spread.count,
-        "low": spread.low,
-        "high": spread.high,
-        "df": spread.df,
-        "reason": why_missing(cells, scale),
-        "scale": scale,
-        "floor": constant_floor(done, floor),
-        "method": str(first(cells, "method", "")),
-        "tier": tier(cells),
-        "ids": tuple(listed(done, "id")),
-        "by_seed": _by_seed(done, values, floor, clients),
-    }
-
-
-def _by_seed(
-    done: pd.DataFrame, values: Sequence[float], floor: str, clients: Clients | None
-) -> tuple[OfSeed, ...]:
-    """Every seed's number; none where numbers are not one per seed."""
-    seeds = listed(done, "seed")
-    if len(values) != len(seeds) or len(set(seeds)) < len(seeds):
-        return ()
-    runs = zip(seeds, values, constant_floors(done, floor), listed(done, "id"), strict=True)
-    return tuple(
-        OfSeed(int(seed), float(value), float(low), partial(clients, [id_]))
-        if clients
-        else OfSeed(int(seed), float(value), float(low))
-        for seed, value, low, id_ in runs
-        if isfinite(value)
-    )
 
 
 def printed_fields(found: pd.Series | None) -> dict[str, Any]:
@@ -319,7 +218,7 @@ def accuracy_frame(
                 "row": row.label,
                 "column": column.key,
                 **printed_fields(found),
-                **measure(evidence, planned, row.point, row.rule),
+                **measuring.measure(evidence, planned, row.point, row.rule),
             }
             cells.append(conclude(cell, column.unit, kind, printing=printing))
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
@@ -333,7 +232,7 @@ def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str])
             "row": row,
             "column": column,
             **printed_fields(None),
-            **measure(evidence, planned.get((row, column), nothing)),
+            **measuring.measure(evidence, planned.get((row, column), nothing)),
         }
         for column in columns
         for row in rows

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms
+from repfl.paper_tables.core import shared_claims
 from repfl.paper_tables.core.claims import Proposition, Sentence, judge, judged
 from repfl.paper_tables.core.conditions import OPEN, best, cell, every, led_by, some
 from repfl.paper_tables.core.evidence import Evidence
@@ -53,7 +53,7 @@ def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...
     printed = set(frame.loc[frame["source"] != "", "row"]) & set(BASELINES)
     same = len(printed) == stated(count)
     return (
-        forms.protocol(
+        shared_claims.protocol(
             evidence,
             main.assign(runs=main["seed"].nunique()),
             "protocol",
@@ -137,7 +137,7 @@ def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-B on Table IV, and what its organ columns measure."""
-    light = forms.same_work(
+    light = shared_claims.same_work(
         evidence,
         "no-work-at-clients",
         "The score adds nothing to the clients' computation, since the server computes it (V-G; at"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import savgol_filter
 
-from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core import figures, forms, plots
 from repfl.paper_tables.core.claims import counted
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import stated, told
@@ -57,7 +57,7 @@ def beside_logs(ours: pd.DataFrame, alpha: str, names: Mapping[str, str]) -> pd.
     logged = logged[logged["method"].isin(list(names))]
     places = {printed: short for short, printed in PRINTED.items()}
     logged = logged.assign(
-        kind=figures.LOG, short=logged["dataset"].map(places), label=logged["method"].map(names)
+        kind=plots.LOG, short=logged["dataset"].map(places), label=logged["method"].map(names)
     )
     own = ours.assign(short=ours["column"].map(shorts))
     own = own if "kind" in own else own.assign(kind="ours")
@@ -92,17 +92,17 @@ def _figure(
     defined = data["kind"].str.endswith("as defined")
     drawn = data.assign(label=data["label"] + np.where(defined, ", as defined", ""))
     if evidence.scale == "smoke":  # digits stand beside no log
-        drawn = drawn[drawn["kind"] != figures.LOG]
+        drawn = drawn[drawn["kind"] != plots.LOG]
     else:
         points = drawn.groupby(list(LINES))[ROUND].transform("size")
-        drawn = drawn[(drawn["kind"] == figures.LOG) | (points > 2)]
+        drawn = drawn[(drawn["kind"] == plots.LOG) | (points > 2)]
     labels = list(styles)
     return forms.figure(
         evidence,
         (PAPER, name),
         title,
         what,
-        lambda sheet: figures.curve_panels(
+        lambda sheet: plots.curve_panels(
             sheet, drawn, forms.titles(evidence, DATASETS), labels, by="short", styles=styles
         ),
         data,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms, tables
+from repfl.paper_tables.core import forms, measuring, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
@@ -63,7 +63,7 @@ def official() -> pd.DataFrame:
 
 def blank(evidence: Evidence, cells: pd.DataFrame) -> dict[str, Any]:
     """The fields of a table cell that holds a fact."""
-    found = tables.gather(cells, evidence.scale, [])
+    found = measuring.gather(cells, evidence.scale, [])
     seeds = int((cells["status"] == "done").sum()) if len(cells) else 0
     return found | {"reason": "", "seeds": seeds}
 

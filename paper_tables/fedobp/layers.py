@@ -7,7 +7,7 @@ from math import ceil, nan
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core import figures, forms, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Result, Sheet
@@ -115,10 +115,10 @@ def draw(sheet: Sheet, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
         names = {layers[-1]: CLASSIFIER} | {layer: layer for layer in layers[:-1]}
         styles = figures.looks(list(names.values()))
         drawn = lines.assign(mean=rolled.droplevel(0), label=lines["layer"].map(names))
-        figures.curves(panel, drawn, styles)
+        plots.curves(panel, drawn, styles)
         ends = {layer: filed[layer].get(PRINTED[short], nan) for layer in (CLASSIFIER, "conv1")}
         known = {layer: end for layer, end in ends.items() if end == end and layer in styles}
-        figures.at_the_end(panel, max(2, int(lines["round"].max())), known, styles, FILED)
+        plots.at_the_end(panel, max(2, int(lines["round"].max())), known, styles, FILED)
         panel.set_title(DATASETS[short])
         panel.set_ylim(-0.03, 1.03)
         panel.set_xlabel("Round")

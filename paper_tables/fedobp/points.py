@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import tables
+from repfl.paper_tables.core import measuring, tables
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.statistics import spread
 from repfl.paper_tables.core.verdict import Kind
@@ -72,7 +72,7 @@ def planned(evidence: Evidence) -> pd.DataFrame:
             "ratio": spread([ratio(cell) for cell in done]).mean,
             "wire": spread([ratio(cell, codes=True) for cell in done]).mean,
         }
-        rows.append(tables.measure(evidence, here) | place)
+        rows.append(measuring.measure(evidence, here) | place)
     return pd.DataFrame(rows, columns=[*(f for f in FIELDS if f not in JUDGED), *OURS_ALONE])
 
 

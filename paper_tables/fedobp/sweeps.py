@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from repfl.paper_tables.core import captions, figures, forms
+from repfl.paper_tables.core import captions, figures, forms, plots
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, Sheet
 from repfl.paper_tables.fedobp.optima import SCORES, VERSIONS, fig4_claims
@@ -92,7 +92,7 @@ def draw_sweeps(
                     line = line.sort_values("rounds").drop_duplicates("q", keep="last")
                     _line(panel, line.sort_values("q"), side, version, place)
         panel.set_title(titles[short])
-        panel.set_ylim(*figures.limits(lines[[*sides, "ours"]].to_numpy(dtype=float)))
+        panel.set_ylim(*plots.limits(lines[[*sides, "ours"]].to_numpy(dtype=float)))
         nines_axis(panel, "q")
     for panel in axes[::3]:
         panel.set_ylabel("Accuracy (%)")

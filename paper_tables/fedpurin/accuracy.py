@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, tables
+from repfl.paper_tables.core import figures, forms, plots, shared_claims, tables
 from repfl.paper_tables.core.claims import Sentence, judged, tried
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, Sheet, Table
@@ -68,7 +68,7 @@ def table1(evidence: Evidence) -> Table:
         notes=(SCORED, LATTICE, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (
             *judged(frame, evidence.scale, claims.TABLE1),
-            forms.same_work(
+            shared_claims.same_work(
                 evidence,
                 "no-extra-computation",
                 "The gradient of the last batch needs no computation of its own (4.3; at most 1 %"
@@ -131,12 +131,12 @@ def draw_dots(sheet: Sheet, data: pd.DataFrame) -> Canvas:
     canvas, values = sheet(11, 3.8), data.set_index(["row", "column"])
     axes = figures.panels(canvas, len(ALPHAS), 3)
     for panel, (short, alphas) in zip(axes, ALPHAS.items(), strict=True):
-        figures.dots(panel, values, [KEYS[short, a] for a in alphas], figures.looks(METHODS, OURS))
+        plots.dots(panel, values, [KEYS[short, a] for a in alphas], figures.looks(METHODS, OURS))
         panel.set_xticks(range(len(alphas)), [f"α = {a}" for a in alphas])
         panel.set_title(DATASETS[short])
     axes[0].set_ylabel("Accuracy (%)")
     if "published" in data:
-        figures.hollow(axes[0], "hollow: reported")
+        plots.hollow(axes[0], "hollow: reported")
     figures.legend_below(canvas, axes)
     return canvas
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core import figures, forms, plots
 from repfl.paper_tables.core.claims import Numbers, counted
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
 from repfl.paper_tables.core.result import Claim, Result, Sheet
@@ -186,7 +186,7 @@ def draw_ridges(sheet: Sheet, tally: Tally) -> Canvas:
     tensors = shown(tally.shapes)
     axes = figures.panels(canvas, len(tensors), len(tensors))
     for panel, (name, label) in zip(axes, tensors.items(), strict=True):
-        figures.ridge(
+        plots.ridge(
             panel, list(tally.counts[name] / tally.rounds), tally.rows, step=1 / tally.rounds
         )
         panel.set_title(label)
@@ -202,11 +202,11 @@ def draw_heat(sheet: Sheet, tally: Tally) -> Canvas:
     axes = canvas.subplots(len(tally.rows), len(tensors), squeeze=False)
     for column, (name, label) in enumerate(tensors.items()):
         for panel, who, counts in zip(axes[:, column], tally.rows, tally.counts[name], strict=True):
-            figures.heat(panel, _grid(counts, tally.shapes[name]), top=tally.rounds)
+            plots.heat(panel, _grid(counts, tally.shapes[name]), top=tally.rounds)
             if column == 0:
                 panel.set_ylabel("Server" if who == "S" else f"Client {who}")
         axes[0, column].set_title(label)
-    colours = figures.heat_scale(tally.rounds)
+    colours = plots.heat_scale(tally.rounds)
     canvas.colorbar(colours, ax=axes.ravel().tolist(), label="Rounds", shrink=0.9, pad=0.01)
     return canvas
 

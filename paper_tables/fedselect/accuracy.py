@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms, tables
+from repfl.paper_tables.core import forms, measuring, shared_claims, tables
 from repfl.paper_tables.core.claims import Sentence, judge, judged
 from repfl.paper_tables.core.conditions import best, cell, every, mean, some
 from repfl.paper_tables.core.evidence import Evidence, places
@@ -150,7 +150,7 @@ def table1_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         *judged(frame, evidence.scale, BASELINE_SENTENCES),
         facts.lattice(evidence, "1"),
         facts.best_limit_shown(evidence),
-        forms.same_work(
+        shared_claims.same_work(
             evidence,
             "similar-complexity",
             "FedSelect has a time complexity similar to that of FedRep and FedPAC (4.4; at most"
@@ -202,7 +202,7 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
         done = planned.loc[planned["status"] == "done", "metrics"]
         values = [100 * exchange.personal(metrics) for metrics in done]
         place = {"row": row, "column": f"{key}/share", **tables.printed_fields(None)}
-        found.append(place | tables.gather(planned, evidence.scale, values) | tables.NO_VERDICT)
+        found.append(place | measuring.gather(planned, evidence.scale, values) | tables.NO_VERDICT)
     return pd.DataFrame(found, columns=list(CELL_FIELDS))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, tables
+from repfl.paper_tables.core import figures, forms, plots, shared_claims, tables
 from repfl.paper_tables.core.claims import Sentence, judged
 from repfl.paper_tables.core.conditions import best, cell, near
 from repfl.paper_tables.core.evidence import Evidence, pick, scores
@@ -77,7 +77,7 @@ def round_curves(evidence: Evidence) -> pd.DataFrame:
 def smoothness(data: pd.DataFrame, scale: str) -> Claim:
     """Section 5.2."""
     text = "FedSelect converges more smoothly than the other baselines"
-    return forms.smoothest(data, DATASETS, OURS, "smoother", text, scale, TUNED)
+    return shared_claims.smoothest(data, DATASETS, OURS, "smoother", text, scale, TUNED)
 
 
 # -- figure 3 --------------------------------------------------------------------------------------
@@ -132,8 +132,8 @@ def draw_sizes(sheet: Sheet, data: pd.DataFrame) -> Canvas:
     """Draw one line per method on a logarithmic axis."""
     canvas = sheet(7.5, 4.6)
     axes = canvas.subplots()
-    figures.curves(axes, data, figures.looks(METHODS, OURS), x="images")
-    figures.focus(axes, data)
+    plots.curves(axes, data, figures.looks(METHODS, OURS), x="images")
+    plots.focus(axes, data)
     sizes = sorted(data["images"].unique())
     axes.set_xscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes], minor=False)

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core import figures, forms, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
 from repfl.paper_tables.core.result import Claim, Result, Sheet
 from repfl.paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, SAME_DATA
@@ -139,7 +139,7 @@ def draw(sheet: Sheet, compared: list[Overlap]) -> Canvas:
         figures.panels(canvas, len(compared), len(compared)), compared, strict=True
     ):
         low, high = np.nanmin(found.table), np.nanmax(found.table)
-        figures.heat(panel, found.table, top=float(high), bottom=float(low))
+        plots.heat(panel, found.table, top=float(high), bottom=float(low))
         names = [" ".join(map(str, labels)) for labels in found.labels]
         panel.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
         panel.set_yticks(range(len(names)), names, fontsize=7)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, tables
+from repfl.paper_tables.core import figures, forms, plots, shared_claims, tables
 from repfl.paper_tables.core.claims import Sentence, judge
 from repfl.paper_tables.core.conditions import cell, every, led_by
 from repfl.paper_tables.core.evidence import Evidence, pick
@@ -97,9 +97,9 @@ def draw_curves(
             figures.not_run(panel)
         return canvas
     for panel, x in ((left, "round"), (right, "work")):
-        figures.curves(panel, data, styles, x=x)
-    figures.at_the_end(left, float(data["round"].max()), printed, styles)
-    figures.focus(left, figures.with_ends(data, printed))
+        plots.curves(panel, data, styles, x=x)
+    plots.at_the_end(left, float(data["round"].max()), printed, styles)
+    plots.focus(left, plots.with_ends(data, printed))
     left.set(xlabel="Round", ylabel="Accuracy (%)")
     right.set(xlabel="Client-epochs", xscale="log")
     figures.legend_below(canvas, axes)
@@ -113,7 +113,9 @@ def stability(data: pd.DataFrame, short: str, scale: str) -> Claim:
         " between scored rounds)"
     )
     lines, columns = data[data["label"].isin(METHODS)], {short: DATASETS[short]}
-    return forms.smoothest(lines, columns, OURS, f"stable-on-{short}", text, scale, ("FedBABU",))
+    return shared_claims.smoothest(
+        lines, columns, OURS, f"stable-on-{short}", text, scale, ("FedBABU",)
+    )
 
 
 LEADS = {
@@ -136,7 +138,7 @@ LEADS = {
 def claims(evidence: Evidence, short: str) -> tuple[Claim, ...]:
     """Sentences of sections III-A and III-B on one data set."""
     number = {"cifar10": 2, "cifar100": 5}[short]
-    held = forms.protocol(
+    held = shared_claims.protocol(
         evidence,
         evidence.cells[evidence.cells["row"].isin(METHODS)],
         f"classes-on-{short}",

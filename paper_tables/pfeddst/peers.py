@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core import figures, forms, shared_claims
 from repfl.paper_tables.core.claims import Proposition, tried
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import told
@@ -122,7 +122,7 @@ def draw_peers(sheet: Sheet, data: pd.DataFrame) -> Canvas:
 
 def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """Section II-B."""
-    chosen = forms.protocol(
+    chosen = shared_claims.protocol(
         evidence,
         evidence.cells,
         "peers-in-figure",

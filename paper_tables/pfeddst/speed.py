@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import forms, tables
+from repfl.paper_tables.core import forms, measuring, shared_claims, tables
 from repfl.paper_tables.core.claims import Sentence, judged
 from repfl.paper_tables.core.conditions import best
 from repfl.paper_tables.core.evidence import Evidence, pick
@@ -175,7 +175,7 @@ def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]
             if 0 < ours["seeds"] < done:
                 ours["reason"] = f"reached in {ours['seeds']} of {done} runs"
         else:
-            ours = tables.measure(evidence, planned, row.point, quantity.rule)
+            ours = measuring.measure(evidence, planned, row.point, quantity.rule)
         cell = {"row": row.label, "column": f"{short}/{quantity.name}"}
         cell |= tables.printed_fields(found) | ours
         yield tables.conclude(cell, quantity.unit, printing=PRINTING)
@@ -193,7 +193,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     main = main.assign(decay=(1 - main["recipe.training.lr_decay"].astype(float)).round(9))
     rows = told(evidence.published, table="text III-A", dataset="CIFAR-10;CIFAR-100")
     stated = [
-        forms.protocol(evidence, main if of_all else own, name, text, used, rows)
+        shared_claims.protocol(evidence, main if of_all else own, name, text, used, rows)
         for name, text, of_all, used in SETTINGS
     ]
     return (*stated, *judged(_known(evidence, frame), evidence.scale, RANKED))

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
-from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core import figures, forms, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.result import Claim, Result, Sheet
 from repfl.paper_tables.star_pfl.settings import PAPER, STAND_IN_NAME
@@ -251,7 +251,7 @@ def draw_stability(sheet: Sheet, traces: Traces) -> Canvas:
     (panel,) = figures.panels(canvas, 1, 1)
     order = np.argsort(traces.labels, kind="stable")
     labels = traces.labels[order]
-    figures.heat(panel, 1 - traces.stability[order], top=1.0)
+    plots.heat(panel, 1 - traces.stability[order], top=1.0)
     names = [name.replace(".weight", "") for name in traces.entries]
     panel.set_xticks(range(len(names)), names, rotation=40, ha="right")
     starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
@@ -263,7 +263,7 @@ def draw_stability(sheet: Sheet, traces: Traces) -> Canvas:
         [f"class {labels[a]}" for a in starts],
     )
     panel.set_xlabel("Parameter")
-    canvas.colorbar(figures.heat_scale(1.0), ax=panel, label="1 − drift: settled", shrink=0.9)
+    canvas.colorbar(plots.heat_scale(1.0), ax=panel, label="1 − drift: settled", shrink=0.9)
     return canvas
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from repfl.bench.report import forms, render
 from repfl.bench.report.filling import sheet_of
-from repfl.paper_tables.core import captions, figures, ranking, tables
+from repfl.paper_tables.core import captions, figures, plots, ranking, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN
 from repfl.paper_tables.core.result import (
@@ -182,7 +182,7 @@ def small_figure() -> Figure:
     def draw(sheet: Sheet) -> Canvas:
         canvas = sheet(4, 3)
         (axes,) = figures.panels(canvas, 1, 1)
-        figures.curves(axes, data, figures.looks(["a", "b"]))
+        plots.curves(axes, data, figures.looks(["a", "b"]))
         axes.set_xlabel("Round")
         return canvas
 
