@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from repfl.results import clients as clients
     from repfl.results import curves as curves
     from repfl.results import load as load
-    from repfl.results import table as table
+    from repfl.tables import table as table
 
 __version__ = "0.1.0"
 
@@ -47,7 +47,8 @@ _PLACES = {
     "repfl.api": ["Run", "grid", "run"],
     "repfl.catalog": ["data", "hyperparameters", "methods", "recipe", "recipes"],
     "repfl.models": ["client_data", "client_model"],
-    "repfl.results": ["clients", "curves", "load", "table"],
+    "repfl.results": ["clients", "curves", "load"],
+    "repfl.tables": ["table"],
 }
 __all__ = [
     "Run",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from repfl.bench.evidence.line import Line
     from repfl.bench.store.store import Record, Store
     from repfl.bench.store.versions import Standing
-    from repfl.paper_tables.core.result import Table
 
 Cells: TypeAlias = "pd.DataFrame | str | Iterable[str]"
 """Rows of `load`, an id, or several ids; an id may be cut short."""
@@ -78,36 +77,6 @@ def clients(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
 def curves(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
     """Return curves in long form: id, name, round, value; of published values, those kept."""
     return curves_of(_lines(cells, results))
-
-
-def table(key: str, scale: str | None = None, results: str | Path | None = None) -> pd.DataFrame:
-    """Return a paper's table or figure, such as "fedobp/table3", from own and published runs.
-
-    Of a table, one row per number: `published | ours | interval | verdict`, with the floor, the
-    seeds and the evidence for ours; of a figure, the numbers it draws. Without a scale, the one
-    that has most of its cells. Title, caption, scale and notes are in `.attrs`.
-    """
-    from repfl.bench.evidence import artefacts
-    from repfl.bench.evidence.library import Library
-    from repfl.bench.grid.grid import SCALES
-    from repfl.bench.store.store import Store
-    from repfl.paper_tables.core.result import Absent, Figure, Table
-
-    store = Store(results)
-    if scale is not None and scale not in SCALES:
-        raise unknown("scale", scale, SCALES)
-    planned = _planned(key, scale, store)
-    made = artefacts.make(planned, Library(store))
-    for problem in made.problems:
-        warnings.warn(problem, stacklevel=2)
-    result = made.results[0]
-    if isinstance(result, Absent):
-        raise UserError(f"{key}: {result.caption}")
-    assert isinstance(result, Table | Figure)
-    frame = _table(result) if isinstance(result, Table) else result.data.copy()
-    told = ("title", "caption", "scale", "notes")
-    frame.attrs |= {name: getattr(result, name) for name in told}
-    return frame
 
 
 # -- cells -----------------------------------------------------------------------------------------
@@ -341,46 +310,3 @@ def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
     from repfl.bench.evidence.line import curves_frame
 
     return curves_frame((line.cell, line.curves) for line in lines)
-
-
-# -- tables ----------------------------------------------------------------------------------------
-
-
-def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
-    """Return the cells of an artefact at a scale, by default at that which has most results."""
-    from repfl.bench.evidence.measured import read
-    from repfl.bench.grid.grid import SCALES
-    from repfl.bench.grid.plan import Selection, plan
-
-    if scale is not None:
-        return plan(Selection(artefacts=[key], scale=scale))
-    stored, found = set(store.ids()), []
-    for each in reversed(SCALES[1:]):  # smoke stands in for no accuracy
-        try:
-            planned = plan(Selection(artefacts=[key], scale=each))
-        except UserError:  # no cells at this scale, or no such artefact, which smoke will tell
-            continue
-        known = stored | read(planned[0].paper, each).cells.keys()
-        found.append((len({item.cell.id for item in planned} & known), planned))
-    best = max(found, key=lambda pair: pair[0], default=(0, []))
-    return best[1] if best[0] else plan(Selection(artefacts=[key]))
-
-
-def _table(result: Table) -> pd.DataFrame:
-    """Return a table in long form, with everything that is known of a number."""
-    from repfl.bench.report import numbers
-
-    frame, columns = result.frame, {each.key: each for each in result.layout.columns}
-    digits = frame["column"].map({key: each.digits for key, each in columns.items()})
-    interval = [
-        numbers.between(low, high, places)
-        for low, high, places in zip(frame["low"], frame["high"], digits, strict=True)
-    ]
-    frame = frame.assign(
-        column=frame["column"].map({key: each.name for key, each in columns.items()}),
-        unit=frame["column"].map({key: each.unit for key, each in columns.items()}),
-        interval=interval,
-    )
-    told = ["published", "ours", "interval", "verdict", "difference", "floor", "unit", "seeds"]
-    kept = [*told, "low", "high", "tier", "scale", "reason", "source", "ids"]
-    return frame.set_index(["row", "column"])[kept]
