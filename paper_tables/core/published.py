@@ -25,10 +25,6 @@ LOGS = "author logs"
 """Tables print a number once; the logs of authors hold some runs twice."""
 
 
-class PublishedError(ValueError):
-    """A published csv is wrong: one line that names the file and the row."""
-
-
 @dataclass(frozen=True)
 class Published:
     """All published numbers of a folder: the good rows, and one line per bad one."""
@@ -78,45 +74,29 @@ def stated(rows: pd.DataFrame) -> float:
     return float(rows["value"].iloc[0])
 
 
-def load(folder: Path) -> pd.DataFrame:
-    """Every published number of a folder; the first bad row is an error."""
-    published = read_published(folder)
-    if published.problems:
-        raise PublishedError(published.problems[0])
-    return published.frame
-
-
 def _read_file(path: Path, rows: list[dict[str, object]], problems: list[str]) -> None:
     seen: dict[tuple[str, ...], int] = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            header = next(reader, [])
-            if tuple(header) != FIELDS:
-                problems.append(
-                    f"{path}:1: columns are {', '.join(header) or 'absent'}; expected"
-                    f" {', '.join(FIELDS)}"
-                )
+            reader = csv.DictReader(file, restval=None, strict=True)
+            if tuple(names := reader.fieldnames or ()) != FIELDS:
+                told = ", ".join(names) or "absent"
+                problems.append(f"{path}:1: columns are {told}; expected {', '.join(FIELDS)}")
                 return
-            for values in reader:
-                place, line = f"{path}:{reader.line_num}", reader.line_num
-                problem = _problem(values)
-                key = tuple(values[FIELDS.index(k)] for k in KEY) if not problem else ()
-                if key in seen and not key[0].startswith(LOGS):
-                    problem = f"repeats line {seen[key]} ({', '.join(k for k in key if k)})"
+            for row in reader:
+                line, problem = reader.line_num, _problem(row)
+                key = tuple(str(row[name]) for name in KEY)
+                if not problem and key in seen and not key[0].startswith(LOGS):
+                    problem = f"repeats line {seen[key]} ({', '.join(filter(None, key))})"
                 if problem:
-                    problems.append(f"{place}: {problem}")
+                    problems.append(f"{path}:{line}: {problem}")
                     continue
                 seen[key] = line
-                rows.append(_row(values, path, line))
+                numbers = {"value": _number(row["mean"]), "std": _number(row["std"])}
+                place = {"file": path.name, "line": line, "source": f"{path.name}:{line}"}
+                rows.append({**row, **numbers, **place})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         problems.append(f"{path}: cannot be read: {error}")
-
-
-def _row(values: list[str], path: Path, line: int) -> dict[str, object]:
-    row: dict[str, object] = dict(zip(FIELDS, values, strict=True))
-    row |= {"value": _number(values[6]), "std": _number(values[7])}
-    return row | {"file": path.name, "line": line, "source": f"{path.name}:{line}"}
 
 
 def _number(text: str) -> float:
@@ -126,17 +106,15 @@ def _number(text: str) -> float:
         return nan
 
 
-def _problem(values: list[str]) -> str:
-    """What is wrong with a row, or nothing."""
-    if len(values) != len(FIELDS):
-        return f"{len(values)} fields; expected {len(FIELDS)}"
-    row = dict(zip(FIELDS, values, strict=True))
+def _problem(row: dict[Any, Any]) -> str:
+    """Return what is wrong with a row; empty if nothing is."""
+    if None in row or None in row.values():
+        return f"has more or fewer than {len(FIELDS)} fields"
     for name in ("paper", "table", "metric"):
         if not row[name].strip():
             return f"field {name!r} is empty"
-    mean, std, note = row["mean"], row["std"], row["note"]
-    value = _number(mean)
-    if not mean and not note:
+    mean, std, value = row["mean"], row["std"], _number(row["mean"])
+    if not mean and not row["note"]:
         return "field 'mean' is empty and no note says why"
     if mean and not isfinite(value) and not RANGE.match(mean) and mean not in WORDS:
         return f"mean {mean!r} is neither a number nor a range"

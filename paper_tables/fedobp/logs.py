@@ -66,7 +66,7 @@ def runs() -> list[dict[str, Any]]:
 
 def beside_print(*numbers: str) -> pd.DataFrame:
     """The printed cells of some tables that have a log: mean, std, and the log's best."""
-    rows = published.load(FOLDER / "published")
+    rows = published.read_published(FOLDER / "published").frame
     rows = rows[rows["table"].isin(numbers)]
     printed = rows[["dataset", "method"]].assign(
         setting=rows["setting"].str.extract(r"(Dir\(0\.\d\))")[0],

@@ -20,7 +20,7 @@ from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.planned import Planned, cells_of
 from repfl.bench.store.store import Record
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
-from repfl.paper_tables.core.published import load
+from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.core.result import Claim, Result, Table
 
 SHOWN_ROUNDS = 24
@@ -123,7 +123,7 @@ class Paper:
 
     def __init__(self, name: str, library: type[Invented]) -> None:
         self.name, self.library, self.folder = name, library, files()[name].parent
-        self.published = load(self.folder / "published")
+        self.published = read_published(self.folder / "published").frame
         module = import_module(f"repfl.paper_tables.{self.folder.name}.artefacts")
         self.artefacts: Mapping[str, Callable[[Evidence], Result]] = module.ARTEFACTS
         self._whole: dict[tuple[str, str], Result] = {}

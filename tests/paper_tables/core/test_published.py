@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repfl.paper_tables.core.published import FIELDS, PublishedError, load, read_published
+from repfl.paper_tables.core.published import FIELDS, read_published
 
 HEAD = ",".join(FIELDS)
 GOOD = "P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,1.77,%,"
@@ -20,12 +20,13 @@ def write(folder: Path, *lines: str) -> Path:
 
 
 def test_numbers_come_with_their_file_and_line(tmp_path: Path) -> None:
-    row = load(write(tmp_path, HEAD, GOOD)).iloc[0]
+    row = read_published(write(tmp_path, HEAD, GOOD)).frame.iloc[0]
     assert (row["value"], row["std"], row["source"]) == (84.15, 1.77, "table1.csv:2")
 
 
 def test_what_is_no_single_number_is_kept_as_printed(tmp_path: Path) -> None:
-    row = load(write(tmp_path, HEAD, "P,1,d,,m,resolution,32x32,,pixels,")).iloc[0]
+    line = "P,1,d,,m,resolution,32x32,,pixels,"
+    row = read_published(write(tmp_path, HEAD, line)).frame.iloc[0]
     assert row["mean"] == "32x32"
     assert isnan(row["value"])
 
@@ -33,7 +34,7 @@ def test_what_is_no_single_number_is_kept_as_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,1.77,%", "9 fields; expected 10"),
+        ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,1.77,%", "more or fewer than 10 fields"),
         (
             "P,1,CIFAR-10,alpha=0.1,FedAvg,acc,eighty,1.77,%,",
             "mean 'eighty' is neither a number nor a range",
@@ -57,8 +58,6 @@ def test_a_bad_row_is_one_line_with_file_and_row_and_the_rest_is_read(
     assert f"{folder / 'table1.csv'}:3: " in problem
     assert said in problem
     assert "\n" not in problem
-    with pytest.raises(PublishedError, match=r"table1\.csv:3"):
-        load(folder)
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "\x00\xff"])

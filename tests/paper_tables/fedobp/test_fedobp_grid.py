@@ -9,14 +9,14 @@ from repfl.bench.grid.grid import files
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
 from repfl.datasets.core import registry
-from repfl.paper_tables.core.published import load
+from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.fedobp import settings
 from repfl.paper_tables.fedobp.facts import official
 from tests.paper_tables.planned import planned
 
 
 def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
-    rows = load(files()["fedobp"].parent / "published")
+    rows = read_published(files()["fedobp"].parent / "published").frame
     rows = rows[(rows["table"] == "II") & (rows["metric"] == "quantile_q")]
     names = {printed: short for short, printed in settings.PRINTED.items()}
     expected = {

@@ -33,7 +33,9 @@ def test_what_the_page_says_of_the_logs_follows_from_them() -> None:
 
 def test_published_logs_of_100_rounds_are_those_of_the_last_runs() -> None:
     """FedOBP's at Dir(0.1) are those without an average over visits."""
-    rows = published.load(logs.FOLDER / "published").query("metric == 'test_accuracy_round_100'")
+    rows = published.read_published(logs.FOLDER / "published").frame.query(
+        "metric == 'test_accuracy_round_100'"
+    )
     runs = logs.last_runs().set_index(logs.KEYS)["round_100"]
     for dataset, setting, method, value in rows[[*logs.KEYS, "value"]].itertuples(index=False):
         level = setting.partition(";")[0]
