@@ -5,6 +5,7 @@ purpose.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from repfl.bench.cli.main import call
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.recipes import recipe_from
+from repfl.bench.run.executors import processes
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Store, checksum
@@ -191,6 +193,12 @@ def faulty(plugged: Callable[[Path], None]) -> Path:
     """Methods that raise, diverge, stall or die."""
     plugged(FAULTY)
     return FAULTY
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are copies of this process, which take no seconds to import everything again."""
+    monkeypatch.setattr(processes, "CONTEXT", multiprocessing.get_context("fork"))
 
 
 @dataclass(frozen=True)

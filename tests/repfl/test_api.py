@@ -93,17 +93,24 @@ def test_a_grid_is_the_rows_of_load_in_its_own_order(results: Path) -> None:
     assert set(repfl.curves(found)["id"]) == set(found.index)
 
 
-def test_a_script_needs_no_guard_for_workers(tmp_path: Path) -> None:
+def test_a_script_needs_no_guard_for_workers_which_compute_the_same_bits(
+    results: Path, tmp_path: Path
+) -> None:
     """A worker does not run the script again that started it."""
     script = tmp_path / "script.py"
     script.write_text(
-        f"import repfl\nprint('once')\nfound = repfl.grid(['local'], {{'m': {OWN}}},"
-        f" workers=1, results={str(tmp_path / 'r')!r})\nprint(*found['status'])\n"
+        f"import repfl\nprint('once')\nfound = repfl.grid(['fedavg'], {{'m': {OWN}}},"
+        f" workers=1, results={str(tmp_path / 'r')!r})\nprint(*found['status'], *found.index)\n"
     )
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
     )
-    assert done.stdout.split() == ["once", "done"], done.stderr
+    *words, cell = done.stdout.split() or [""]
+    assert words == ["once", "done"], done.stderr
+    one, other = (Store(folder).get(cell) for folder in (results, tmp_path / "r"))
+    assert one is not None
+    assert other is not None
+    assert one.provenance["digests"] == other.provenance["digests"]
 
 
 def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(

@@ -251,7 +251,6 @@ def test_a_slip_is_seen(
     )
     with pytest.raises(Broken, match=said):
         keeps(Situation(name, model, participation))
-    keeps(Situation("fedavg", model, participation))
 
 
 def test_one_who_makes_no_slip_keeps_all(slips: Path) -> None:

@@ -68,7 +68,7 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list
 def test_rounding_decides_nothing_in_a_method_that_zeroes_weights(
     moved: Callable[..., list[str]],
 ) -> None:
-    assert moved(["fedpurin"], 0, "cohort", "fedpurin") == []
+    assert moved(["fedpurin"], 0, "cohort") == []
 
 
 @pytest.mark.slow

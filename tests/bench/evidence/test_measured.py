@@ -237,7 +237,6 @@ def test_a_broken_line_is_named_and_the_others_are_used(
 # -- the real papers -------------------------------------------------------------------------------
 
 READERS = (
-    "fedobp/table2",
     "fedobp/fig6",
     "fedpurin/table3",
     "fedpurin/fig5",

@@ -61,7 +61,7 @@ def refused(said: Said, *words: str) -> None:
 
 
 def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_once_there_is_room(
-    here: Here, grid: Path, disk: Path
+    here: Here, grid: Path, disk: Path, forked: None
 ) -> None:
     command = ("run", "--grid", grid, "--results", disk / "r")
     refused(

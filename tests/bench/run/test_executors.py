@@ -17,6 +17,8 @@ from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, task
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 def execute(
     name: str,

@@ -4,18 +4,23 @@ nothing half-done is seen.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
+import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from repfl.bench.cli.main import call
 from repfl.bench.run import runner
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, GRID, repfl, start
+from tests.bench.conftest import FAULTY, GRID, Said, repfl, start
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
     '{ label = "FedAvg", method = "fedavg" }]\nrecipes = ["two", "three"]',
@@ -99,18 +104,29 @@ def test_a_signal_ends_a_run_cleanly(tmp_path: Path) -> None:
     assert list((tmp_path / "r").glob(".running/*.safetensors"))
 
 
+def run_into(file: Path, *arguments: str | Path) -> None:
+    """Run the command with its output in a file."""
+    with file.open("w") as out, redirect_stdout(out):
+        sys.exit(call([str(argument) for argument in arguments]))
+
+
 def test_two_runners_share_the_cells(tmp_path: Path) -> None:
-    grid = slow_grid(tmp_path)
-    runners = [start(*command(grid, tmp_path / "r", "--executor", "inline")) for _ in range(2)]
-    outputs = [runner.communicate(timeout=200)[0] for runner in runners]
-    assert [runner.returncode for runner in runners] == [0, 0], outputs
-    computed = [int(n) for text in outputs for n in re.findall(r"(\d+) computed", text)]
+    asked = command(slow_grid(tmp_path), tmp_path / "r", "--executor", "inline")
+    outputs, fork = [tmp_path / "one", tmp_path / "two"], multiprocessing.get_context("fork")
+    runners = [fork.Process(target=run_into, args=(file, *asked)) for file in outputs]
+    for each in runners:
+        each.start()
+    for each in runners:
+        each.join(200)
+    said = [file.read_text() for file in outputs]
+    assert [each.exitcode for each in runners] == [0, 0], said
+    computed = [int(n) for text in said for n in re.findall(r"(\d+) computed", text)]
     assert sum(computed) == CELLS
     assert len(digests(tmp_path / "r")) == CELLS
     assert nothing_left(tmp_path / "r")
 
 
-def test_surroundings_change_no_bit(tmp_path: Path) -> None:
+def test_surroundings_change_no_bit(here: Callable[..., Said], tmp_path: Path) -> None:
     """Of methods that solve systems, decompose matrices and sort ties."""
     methods = ("fedpurin", "fedpac", "floco", "pfedfda")
     rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods)
@@ -120,18 +136,14 @@ def test_surroundings_change_no_bit(tmp_path: Path) -> None:
             r"rows = .*\nrecipes = .*three.*", f'rows = [{rows}]\nrecipes = ["three"]', GRID
         ).replace('model = "tiny"', 'model = "tiny-bn"')
     )
-    common = ("run", "--grid", grid, "--artefact", "tests/table1", "--seed", "0")
+    asked = ("run", "--grid", grid, "--artefact", "tests/table1", "--seed", "0")
+    asked += ("--executor", "inline")
+    assert here(*asked, "--results", tmp_path / "one").code == 0
     (tmp_path / "elsewhere").mkdir()
-    plain = {"OMP_NUM_THREADS": "1", "TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"}
     other = {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "4"}
     other |= {"TZ": "Asia/Tokyo", "LC_ALL": "tr_TR.UTF-8", "PYTHONHASHSEED": "77"}
-    for results, cwd, umask, variables in (
-        (tmp_path / "one", None, 0o077, plain),
-        ("other", tmp_path / "elsewhere", 0o002, other),
-    ):
-        how = ("--results", results, "--executor", "inline")
-        done = repfl(*common, *how, cwd=cwd, umask=umask, **variables)
-        assert done.returncode == 0, done.stderr
+    done = repfl(*asked, "--results", "other", cwd=tmp_path / "elsewhere", umask=0o002, **other)
+    assert done.returncode == 0, done.stderr
     found = digests(tmp_path / "one")
     assert found == digests(tmp_path / "elsewhere" / "other")
     assert len(found) == len(methods)

@@ -57,7 +57,7 @@ def test_the_spread_is_of_the_trials_that_came_to_an_end_once_all_are_made() -> 
 def test_intervals_of_differences_cover_as_often_as_they_say() -> None:
     """What a study does to all methods alike widens none."""
     covered = []
-    for seed in range(200):
+    for seed in range(100):
         found = analysis.standing(scores(dict.fromkeys("abcde", 50.0), 3, 2.0, seed), "c")
         error, df = found.pairs.error("a", "b")
         gap = abs(found.means["a"] - found.means["b"])
@@ -73,7 +73,7 @@ def test_of_equal_methods_any_two_seldom_differ(loud: float, most: float) -> Non
     """Whichever two one looks at, on about one board of twenty; if two methods are five times as
     noisy, on one of twelve (with one noise for all, on three of twenty).
     """
-    differ, found, boards = 0, 0, 100
+    differ, found, boards = 0, 0, 60
     for seed in range(boards):
         board = scores(EQUAL, 3, 1.0, seed)
         noise = np.random.default_rng(seed + 1000).normal(0, (loud**2 - 1) ** 0.5, len(board))
