@@ -174,11 +174,7 @@ def unsent(case: Situation) -> None:
     """What a client does not send, other clients and the server do not learn: with its messages
     replayed, its trained models and its rows of the state may be anything.
     """
-    first = case.run(kind=ReplayedRun, rounds=1)
-    second = case.run(kind=ReplayedRun, rounds=1)
-    for run in (first, second):
-        assert isinstance(run.fed, Replayed)
-        run.fed.record()
+    first, second = (_recording(case) for _ in range(2))
     first.step()
     teacher = max(first.fed.active_ids, key=lambda client: RAGGED[client])
     for name, value in second.state.items():
@@ -199,11 +195,7 @@ def unreceived(case: Situation) -> None:
     """What the server does not send, clients do not train with: with downloads replayed, the
     server's state may be anything.
     """
-    first = case.run(kind=ReplayedRun, rounds=1)
-    second = case.run(kind=ReplayedRun, rounds=1)
-    for run in (first, second):
-        assert isinstance(run.fed, Replayed)
-        run.fed.record()
+    first, second = (_recording(case) for _ in range(2))
     for name, value in second.state.items():
         if not _rows(second, name) and value.is_floating_point():
             second.state[name] = value + 0.01
@@ -216,6 +208,14 @@ def unreceived(case: Situation) -> None:
         "clients train with a part of the server's state that no message carries: use what"
         " fed.down and fed.send return",
     )
+
+
+def _recording(case: Situation) -> Run:
+    """Return a run after its first round, whose messages are recorded from now on."""
+    run = case.run(kind=ReplayedRun, rounds=1)
+    assert isinstance(run.fed, Replayed)
+    run.fed.record()
+    return run
 
 
 def _rows(run: Run, name: str) -> bool:

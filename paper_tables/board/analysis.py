@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from repfl.paper_tables.core import statistics
-from repfl.paper_tables.core.pairwise import Pairs, against_leader, interaction, moderated, pairs
+from repfl.paper_tables.core.pairwise import Pairs, against_leader, moderated, pairs
 
 PLACE = ["method", "column", "study"]
 BLOCK = ["column", "study"]
@@ -82,13 +82,6 @@ def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> Standing:
         return Standing(gap.mean())
     variances = moderated(known["variance"], known["df"])
     return Standing(gap.mean(), Pairs(variances, int(gap.size().max())))
-
-
-def noise_shares(scores: pd.DataFrame, column: str) -> pd.Series:
-    """By method, its part of all methods' noise; they sum to one."""
-    rest = interaction(_by_study(scores, column)["value"].unstack())
-    squares = (rest**2).sum(axis="columns")
-    return squares / squares.sum()
 
 
 def _by_study(scores: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -174,15 +174,8 @@ def _papers(view: View) -> Iterator[str]:
         )
 
 
-def noise(view: View) -> Iterator[str]:
-    """Say whose accuracy moves most from study to study, and which rows are not compared."""
-    for key, label in view.spoken.items():
-        shares = analysis.noise_shares(view.scores, key)
-        most = shares.nlargest(2)
-        yield (
-            f"{label}: {listed(list(map(str, most.index)))} vary most from study to study"
-            f" ({100 * most.sum():.0f} % of the residual variance), and have wider intervals."
-        )
+def apart(view: View) -> Iterator[str]:
+    """Say which rows are not compared."""
     if view.apart:
         instead = rows(APART[name] for name in view.apart)
         yield f"{rows(view.apart)} are shown and not compared; {instead} are, in their place."

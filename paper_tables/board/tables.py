@@ -43,7 +43,7 @@ def table1(evidence: Evidence) -> Table:
         columns,
         found,
         findings.accuracy,
-        notes=findings.of(view, findings.noise),
+        notes=findings.of(view, findings.apart),
         summary=_summary(view),
         tested=TESTED,
     )
