@@ -21,11 +21,6 @@ def senders(graph: Tensor, client: int) -> list[int]:
     return [client, *graph[client].nonzero().flatten().tolist()]
 
 
-def traffic(run: Run, line: str) -> list[float]:
-    """A line of the ledger, round by round."""
-    return [value for _, name, value in run.rows if name == f"traffic/{line}"]
-
-
 def notes(run: Run, name: str) -> list[float]:
     """A note, round by round."""
     return [value for _, noted, value in run.rows if noted == f"note/{name}"]

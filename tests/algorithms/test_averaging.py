@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
 from tests.algorithms import plain, toys
 
@@ -26,10 +25,6 @@ def with_other_data_of(client: int) -> ClientData:
     )
 
 
-def traffic(run: Run, line: str) -> list[float]:
-    return [value for _, name, value in run.rows if name == f"traffic/{line}"]
-
-
 # -- local -----------------------------------------------------------------------------------------
 
 
@@ -40,7 +35,7 @@ def test_local_follows_its_plain_transcription_and_sends_nothing() -> None:
         for round_ in (1, 2):
             w, _ = plain.train(run.fed, w, client, round_)
         assert plain.apart(w, run.state["w"][client]) < 1e-9
-    assert sum(traffic(run, "up_values") + traffic(run, "down_values")) == 0
+    assert sum(toys.traffic(run, "up_values") + toys.traffic(run, "down_values")) == 0
 
 
 def test_clients_may_start_from_values_of_their_own() -> None:
@@ -128,7 +123,7 @@ def test_fedper_newcomers_with_the_average_head_are_billed_for_it_once_and_every
     head, sent = 32 * 4 + 4, run.fed.params.parameters
     seen: set[int] = set()
     for round_, (down, up) in enumerate(
-        zip(traffic(run, "down_values"), traffic(run, "up_values"), strict=True), 1
+        zip(toys.traffic(run, "down_values"), toys.traffic(run, "up_values"), strict=True), 1
     ):
         run.fed.begin(round_)
         cohort = set(run.fed.active.tolist())

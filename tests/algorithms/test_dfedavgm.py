@@ -64,17 +64,17 @@ def test_dfedavgm_bills_a_model_per_neighbour() -> None:
     run = toys.run("dfedavgm", {"degree": 2})
     size, clients = run.fed.params.parameters, run.fed.N
     assert (
-        peers.traffic(run, "up_values")
-        == peers.traffic(run, "down_values")
+        toys.traffic(run, "up_values")
+        == toys.traffic(run, "down_values")
         == [4.0 * size * 2 * clients] * 3
     )
-    assert sum(peers.traffic(run, "up_codes")) == 0
+    assert sum(toys.traffic(run, "up_codes")) == 0
 
 
 def test_dfedavgm_bills_quantised_changes_by_their_width() -> None:
     run = toys.run("dfedavgm", PAPER | {"bits": 5})
     words = -(-run.fed.params.parameters * 5 // 32) + 1  # and the size of the largest change
-    assert peers.traffic(run, "up_values") == [4.0 * words * 2 * run.fed.N] * 3
+    assert toys.traffic(run, "up_values") == [4.0 * words * 2 * run.fed.N] * 3
 
 
 @pytest.mark.parametrize("buffers", ["local", "global"])

@@ -168,12 +168,12 @@ def test_dis_pfl_bills_its_entries_and_a_bitmap_per_neighbour() -> None:
     run = toys.run("dis-pfl", {"density": 0.3, "degree": 2})
     entries, size = sum(sparse.erk_counts(run.fed.params, 0.3).values()), run.fed.params.parameters
     assert (
-        peers.traffic(run, "up_values")
-        == peers.traffic(run, "down_values")
+        toys.traffic(run, "up_values")
+        == toys.traffic(run, "down_values")
         == [4.0 * entries * 2 * run.fed.N] * 3
     )
     assert (
-        peers.traffic(run, "up_codes")
-        == peers.traffic(run, "down_codes")
+        toys.traffic(run, "up_codes")
+        == toys.traffic(run, "down_codes")
         == [float(-(-size // 8)) * 2 * run.fed.N] * 3
     )

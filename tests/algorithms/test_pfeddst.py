@@ -239,9 +239,7 @@ def test_pfeddst_bills_extractors_headers_and_probes() -> None:
         clients - 1
     )  # everybody tells everybody the loss of the common model
     assert (
-        peers.traffic(run, "up_values")
-        == peers.traffic(run, "down_values")
-        == [first, total, total]
+        toys.traffic(run, "up_values") == toys.traffic(run, "down_values") == [first, total, total]
     )
 
 
@@ -254,7 +252,7 @@ def test_pfeddst_sends_only_what_its_selection_reads(
 ) -> None:
     run = toys.run("pfeddst", hp | {"degree": 2})
     body, head = int((~run.fed.params.head).sum()), int(run.fed.params.head.sum())
-    assert peers.traffic(run, "up_values") == [4.0 * (2 * body * 6 + header * head * 30)] * 3
+    assert toys.traffic(run, "up_values") == [4.0 * (2 * body * 6 + header * head * 30)] * 3
     assert peers.notes(run, "bytes/probe") == [0.0] * 3
 
 

@@ -191,10 +191,9 @@ def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tens
     }
 
 
-@pytest.mark.parametrize("stack", [1, 4])
 @pytest.mark.parametrize("compat", ["paper", "flbench"])
-def test_pfedfda_follows_its_plain_transcription(compat: str, stack: int) -> None:
-    run = toys.run("pfedfda", {"compat": compat}, sizes=SIZES, dtype=torch.float64, stack=stack)
+def test_pfedfda_follows_its_plain_transcription(compat: str) -> None:
+    run = toys.run("pfedfda", {"compat": compat}, sizes=SIZES, dtype=torch.float64, stack=4)
     expected = transcription(run.fed, 3, compat == "flbench")
     shared = ~run.fed.params.head if compat == "paper" else run.fed.params.learnable
     assert plain.apart(expected["theta"][shared], run.state["theta"][shared]) < 1e-9
