@@ -80,6 +80,20 @@ def test_the_skew_is_the_mean_loss_on_chosen_peers_over_that_on_all(
     assert skew(one, torch.tensor([0.0, 1.0, 0.0]), chosen) == pytest.approx(8 / 6.5)
 
 
+def test_without_the_check_frozen_entries_stay_frozen(plugged: Callable[[Path], None]) -> None:
+    plugged(ROOT / "bench/examples/without_check.py")
+    returned = {}
+    for name in ("without-check", "star-pfl"):
+        run = toys.run(name, rounds=1)
+        returned[name] = 0
+        for _ in range(4):
+            before = run.state["client.active"].clone()
+            run.step()
+            returned[name] += int((run.state["client.active"] & ~before).sum())
+    assert returned["without-check"] == 0
+    assert returned["star-pfl"] > 0
+
+
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_the_example_grids_are_valid_at_every_scale_that_they_have(file: Path) -> None:
     for scale in read(file).file.scales:
