@@ -82,7 +82,6 @@ def twin_rounds(
     cell: Cell,
     changes: Mapping[str, Mapping[str, Any]],
     rounds: Iterable[int],
-    options: Options | None = None,
     tell: Callable[[int], None] = lambda round_: None,
 ) -> pd.DataFrame:
     """Train a cell, and before each of `rounds` run that round once as it is, once from a state
@@ -91,7 +90,7 @@ def twin_rounds(
     import pandas as pd
 
     torch.set_num_threads(1)
-    options, due = options or Options(), sorted(set(rounds))
+    options, due = Options(), sorted(set(rounds))
     clients, curve = clients_of(cell), "/".join(judged(cell.recipe["evaluation"]))
     same = _changed(cell, {})
     others = {name: _changed(cell, change) for name, change in changes.items()}

@@ -20,7 +20,7 @@ from repfl.bench.evidence.line import Line, parse
 from repfl.bench.grid.grid import SCALES, files, folder
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store import provenance
-from repfl.bench.store.store import Record, write_synced
+from repfl.bench.store.store import write_synced
 
 
 @dataclass
@@ -38,11 +38,6 @@ class Measured:
     @property
     def lines(self) -> list[Line]:
         return [line for lines in self.cells.values() for line in lines]
-
-    @property
-    def records(self) -> dict[str, Record]:
-        """What is shown of every cell."""
-        return {cell: line.record for cell in self.cells if (line := self.line(cell)) is not None}
 
     def line(self, cell: str) -> Line | None:
         """Return the best evidence for a cell: a current line before others, then the earliest."""

@@ -243,7 +243,7 @@ def check_partition(recipe: Recipe) -> None:
 # -- recipes as plain values -----------------------------------------------------------------------
 
 
-def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
+def recipe_values(recipe: Recipe) -> dict[str, Any]:
     """Return all fields as plain values, the partition's options with their defaults; computed once
     per recipe object.
     """
@@ -254,7 +254,7 @@ def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
         try:
             values["partition"]["options"] = partition.resolve(recipe.partition)
         except DataError as error:
-            raise UserError(f"{place}: {error}") from None
+            raise UserError(f"partition: {error}") from None
         _VALUES[id(recipe)] = (recipe, values)
     return _VALUES[id(recipe)][1]
 

@@ -56,9 +56,9 @@ def rows(names: Iterable[str]) -> str:
     return listed([f"“{name}”" if "," in name else name for name in names])
 
 
-def _some(names: Sequence[str], *, none: str = "none") -> str:
+def _some(names: Sequence[str]) -> str:
     """Return a few rows by name, many by number."""
-    return none if not names else rows(names) if len(names) <= NAMED else f"{len(names)} rows"
+    return "none" if not names else rows(names) if len(names) <= NAMED else f"{len(names)} rows"
 
 
 def _ranked(scores: pd.DataFrame, view: View) -> Iterator[tuple[str, Standing, pd.Series]]:

@@ -123,9 +123,11 @@ def literal(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def not_run(axes: Axes, text: str = "not run at this scale") -> None:
+def not_run(axes: Axes) -> None:
     """Let an empty panel say why, without an axis of numbers that mean nothing."""
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color="0.35")
+    axes.text(
+        0.5, 0.5, "not run at this scale", transform=axes.transAxes, ha="center", color="0.35"
+    )
     axes.set_xticks([])
     axes.set_yticks([])
 

@@ -79,7 +79,7 @@ def interaction(wide: pd.DataFrame) -> pd.DataFrame:
     return rest - rest.mean(axis="index")
 
 
-def pairs(parts: Iterable[pd.DataFrame], blocks: int = 0) -> Pairs:
+def pairs(parts: Iterable[pd.DataFrame]) -> Pairs:
     """Return the variances of rows from scores [row, study] of one or several columns."""
     squares, df = pd.Series(dtype=float), pd.Series(dtype=float)
     studies = 0
@@ -90,7 +90,7 @@ def pairs(parts: Iterable[pd.DataFrame], blocks: int = 0) -> Pairs:
             studies += count
             squares = squares.add((rest**2).sum(axis="columns") * rows / (rows - 1), fill_value=0.0)
             df = df.add(pd.Series(float(count - 1), index=rest.index), fill_value=0.0)
-    return Pairs(moderated(squares / df, df), blocks or studies) if len(df) else Pairs()
+    return Pairs(moderated(squares / df, df), studies) if len(df) else Pairs()
 
 
 def moderated(variances: pd.Series, df: pd.Series) -> pd.DataFrame:

@@ -52,15 +52,19 @@ def curves(
             axes.plot(log[x], log["mean"], label=own, **hollow)
 
 
-def limits(values: np.ndarray, margin: float = 0.06) -> tuple[float, float]:
+MARGIN = 0.06
+"""Share of the range of lines that is left free above them; twice as much below."""
+
+
+def limits(values: np.ndarray) -> tuple[float, float]:
     """Return axis limits of percentages that leave out the empty range below the lowest one."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return 0.0, 100.0
     low, high = float(finite.min()), float(finite.max())
     gap = max(high - low, 2.0)
-    top = high + margin * gap
-    return max(0.0, low - 2 * margin * gap), min(100.0, top) if high <= 100 else high
+    top = high + MARGIN * gap
+    return max(0.0, low - 2 * MARGIN * gap), min(100.0, top) if high <= 100 else high
 
 
 MANY = 6
@@ -93,6 +97,9 @@ def focus(axes: Axes, data: pd.DataFrame) -> None:
     )
 
 
+PER_ROW = 4
+
+
 def curve_panels(
     sheet: Any,
     data: pd.DataFrame,
@@ -103,7 +110,6 @@ def curve_panels(
     *,
     by: str = "column",
     styles: Mapping[str, Mapping[str, Any]] | None = None,
-    per_row: int = 4,
 ) -> Canvas:
     """Draw a panel per column that has lines, with the authors' logs and the `reported` values by
     column and label in the same axes, at the right end.
@@ -111,7 +117,7 @@ def curve_panels(
     printed, styles = reported or {}, styles or figures.looks(labels, own)
     with_runs = {key for key in titles if (data[by] == key).any()}
     shown = [key for key in titles if key in with_runs] or list(titles)[:1]
-    wide = min(per_row, len(shown))
+    wide = min(PER_ROW, len(shown))
     canvas = sheet(max(5.5, 3.4 * wide), 2.7 * -(-len(shown) // wide) + 0.8)
     axes = figures.panels(canvas, len(shown), wide)
     for panel, key in zip(axes, shown, strict=True):

@@ -125,12 +125,6 @@ class TableLayout:
     aside: tuple[str, ...] = ()
     """Rows beyond the paper's: they stand apart and do not compete for best and second."""
 
-    @property
-    def groups(self) -> tuple[tuple[str, tuple[Column, ...]], ...]:
-        """The columns under their common headings, in order."""
-        names = dict.fromkeys(c.group for c in self.columns)
-        return tuple((name, tuple(c for c in self.columns if c.group == name)) for name in names)
-
 
 @dataclass(frozen=True)
 class Ordering:

@@ -89,11 +89,11 @@ def _inverse_trigamma(value: float) -> float:
     return float(optimize.brentq(lambda x: float(special.polygamma(1, x)) - value, 1e-2, 1e4))
 
 
-def half_width(variance: Any, df: Any, share: Any, level: float = LEVEL) -> Any:
+def half_width(variance: Any, df: Any, share: Any) -> Any:
     """Half of a t interval; `share` is what is left of one run's variance, such as 1/n of a mean
     over n runs. Arrays go through.
     """
-    return special.stdtrit(df, (1 + level) / 2) * np.sqrt(np.asarray(variance) * share)
+    return special.stdtrit(df, (1 + LEVEL) / 2) * np.sqrt(np.asarray(variance) * share)
 
 
 def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -102,11 +102,11 @@ def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
     return tau if isfinite(tau) else None
 
 
-def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:
+def average_ranks(wide: pd.DataFrame) -> pd.Series:
     """Average rank of every row over the columns in which all rows have a number (1 is best, ties
     share their mean rank).
     """
     complete = wide.dropna(axis="columns")
     if complete.shape[1] == 0:
         return pd.Series(nan, index=wide.index)
-    return complete.rank(axis="index", ascending=best != "high").mean(axis="columns")
+    return complete.rank(axis="index", ascending=False).mean(axis="columns")

@@ -64,8 +64,6 @@ class Kind(StrEnum):
     """Counts, bytes and operations that follow from sizes alone."""
     LOOKUP = "look-up"
     """Copied from a configuration or a data set's description."""
-    TEXT = "sentence"
-    """Stated in a sentence only, and held against ours there."""
 
 
 EXACT = frozenset({Kind.CLOSED, Kind.LOOKUP})
@@ -107,8 +105,6 @@ class Printing:
     """Runs behind each mean; one, which gives the widest interval, if the paper does not say."""
     rule: str = ""
     """The rule by which it picked a round, by its text or code: last or max; empty: unknown."""
-    own_partitions: bool = True
-    """Whether each of its runs drew a partition of its own; else they share one, as ours do."""
     doubt: str = ""
     """What speaks against reading its ± as a spread over these runs. A doubted ± enters no verdict,
     and the mean counts as one run.

@@ -57,7 +57,6 @@ PLACES = {
 PRINTING = Printing(
     runs=4,
     rule="max",
-    own_partitions=False,
     doubt="the authors' logs lie √3 printed deviations from the printed mean in 74 of 118 cells, as"
     " one run beside three equal ones does",
     repeated=True,
@@ -65,7 +64,7 @@ PRINTING = Printing(
 """Tables III and IV: four runs (section V-A), the best of the evaluations at rounds 100 to 400,
 which the code prints (README, 2).
 """
-SINGLE, LOGGED_ROUND = (Printing(rule=rule, own_partitions=False) for rule in ("max", "last"))
+SINGLE, LOGGED_ROUND = (Printing(rule=rule) for rule in ("max", "last"))
 """Table V and figure 4 equal logs of single runs; the calibration logs are read at a round."""
 
 LOCAL, GLOBAL = "Local-Only", "FedAvg"

@@ -69,8 +69,8 @@ def test_a_record_shows_all_that_it_knows(
 
 
 def test_a_published_value_is_shown_if_there_is_no_record(here: Here, tmp_path: Path) -> None:
-    known = measured.read("fedpurin", "smoke").records.items()
-    cell, record = next((cell, each) for cell, each in known if each.metrics["value"] is not None)
+    lines = measured.read("fedpurin", "smoke").lines
+    cell, record = next((line.cell, line.record) for line in lines if line.value is not None)
     said = here("show", cell[:16], "--results", tmp_path)
     assert said.code == 0
     value = f"{100 * record.metrics['value']:.2f} % at round"

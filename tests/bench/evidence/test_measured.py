@@ -168,7 +168,7 @@ def test_independent_runs_of_a_cell_stand_side_by_side(small: Small) -> None:
     collect(items[:1], store, root, "founders")
     collect(items[:1], store, root, "visitor")
     assert [line.contributor for line in lines_of(root)] == ["founders", "visitor"]
-    assert len(measured.read("tests", "smoke", root).records) == 1
+    assert len(measured.read("tests", "smoke", root).cells) == 1
 
 
 def test_a_run_that_contradicts_a_line_of_the_same_versions_is_not_taken(small: Small) -> None:
