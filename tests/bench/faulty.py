@@ -87,14 +87,6 @@ class Diverges(Steady):
         return {"theta": new["theta"] + (torch.nan if fed.round == self.hp.at else 0.0)}
 
 
-@misbehave("test-nan-late")
-class DivergesLate(Steady):
-    """Is sound until clients fine-tune it, in order to be scored."""
-
-    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
-        return params + (torch.nan if fed.round >= self.hp.at else 0.0)
-
-
 @misbehave("test-endless")
 class Endless(Steady):
     """Never comes back, whatever is raised meanwhile; unless it is told that it is mended."""

@@ -38,8 +38,3 @@ def test_a_shell_completes_commands_and_options(words: str, expected: set[str]) 
         },
     )
     assert set(done.stdout.split()) == expected, done.stderr
-
-
-def test_the_help_says_how_completion_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(["--help"]) == 0
-    assert "--install-completion" in capsys.readouterr().out

@@ -206,6 +206,15 @@ class Asks(FedAvg):
         return after | {"theta": after["theta"] * (2.0 if after["theta"].sum().item() > 1e9 else 1)}
 
 
+@slip("test-mixes")
+class Mixes(FedAvg):
+    "Makes a tensor on the CPU, whatever the device is."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        return after | {"theta": after["theta"] + torch.zeros(fed.D)}
+
+
 @slip("test-explodes")
 class Explodes(FedAvg):
     "Diverges."
@@ -230,6 +239,7 @@ FOUND = [
     ("test-unscored", "finite", 0.5, "nothing is scored after local training"),
     ("test-remembers", "resumable", 1.0, "the same cell, resumed, gives another theta"),
     ("test-asks", "device", 1.0, "a GPU would have to wait"),
+    ("test-mixes", "device", 1.0, "tensors of two devices meet"),
 ]
 
 

@@ -2,25 +2,18 @@
 one that nobody killed.
 
 Cells live in forked processes, which have imported everything, so that many deaths cost seconds.
-There are two ways to die: before the n-th change to the disk, for every n; and by kill -9 from
-outside, at random.
+They die before the n-th change to the disk, for every n.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import random
 import signal
 import sys
-import time
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from repfl.algorithms.core.method import methods
 from repfl.bench.run.machine import prepare_process
 from repfl.bench.run.task import Options, Task
 from repfl.bench.run.work import run_task
@@ -30,7 +23,6 @@ from tests.bench.conftest import task
 
 FORK = multiprocessing.get_context("fork")
 MOVES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
-KILLS = 50
 WHOLE: dict[str, Any] = {
     "model": "tiny-bn",
     "evaluation": {"tallies": ["mask"]},
@@ -163,28 +155,3 @@ def test_sweeping_leaves_the_living_and_the_unfinished_alone(store: Store) -> No
     assert [path.suffix for path in store.running.iterdir() if path.suffix != ".partial"] == [
         ".safetensors"
     ]
-
-
-@pytest.mark.slow
-def test_fifty_kills_at_random_instants_over_all_methods(tmp_path: Path) -> None:
-    rng, struck = random.Random(0), 0
-    whole: dict[str, tuple[float, list[dict[str, str]]]] = {}
-    for life, name in enumerate(cycle(sorted(methods()))):
-        if struck >= max(KILLS, len(methods())):
-            break
-        wanted = task(name, model="tiny-bn", clients=4, training={"rounds": 6})
-        if name not in whole:
-            began = time.monotonic()
-            assert last_words(*begin(tmp_path / name, wanted))[0] == "done"
-            whole[name] = time.monotonic() - began, digests(tmp_path / name)
-        seconds, expected = whole[name]
-        root = tmp_path / f"{name}-{life}"
-        process, _ = begin(root, wanted)
-        time.sleep(rng.uniform(0.0, seconds))
-        process.kill()
-        process.join()
-        found = digests(root) if root.exists() else []
-        assert not root.exists() or not leftovers(root)
-        assert found in ([], expected)
-        struck += not found
-        assert resumed(root, wanted) == expected

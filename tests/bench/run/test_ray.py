@@ -4,9 +4,6 @@ the user wants one.
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,9 +16,9 @@ from repfl.bench.errors import UserError
 from repfl.bench.grid import plugins
 from repfl.bench.run.executors import ray as on_ray
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, task
+from tests.bench.conftest import task
 from tests.bench.run.test_executors import digests, execute
-from tests.bench.run.test_runner import command, nothing_left, slow_grid, start
+from tests.bench.run.test_runner import nothing_left
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'repfl[ray]'")
 
@@ -117,19 +114,6 @@ def test_addresses_that_lead_nowhere_are_refused_at_once(
         on_ray.connect()
 
 
-@pytest.mark.slow
-def test_a_cell_that_kills_its_process_again_and_again_is_a_failed_record(
-    alone: None, tmp_path: Path, faulty: Path
-) -> None:
-    tasks = [task("test-die", hp={"at": 1}), task(seed=1)]
-    outcomes = {
-        outcome.id: outcome
-        for outcome in execute("ray", tasks, tmp_path, 2, plugins=(str(FAULTY),))
-    }
-    assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done"]
-    assert f"{on_ray.TRIES} times" in outcomes[tasks[0].cell.id].reason
-
-
 # -- several machines ------------------------------------------------------------------------------
 
 
@@ -169,25 +153,3 @@ def test_a_machine_lost_in_the_middle_costs_nothing(
     execute("inline", tasks, tmp_path / "inline", 1, plugins=(str(plugin),))
     assert digests(tmp_path / "ray") == digests(tmp_path / "inline")
     assert nothing_left(tmp_path / "ray")
-
-
-# -- from the outside ------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "everybody"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
-def test_a_signal_ends_a_run_cleanly(tmp_path: Path, number: int, everybody: bool) -> None:
-    """A batch system's SIGTERM reaches the driver, a terminal's Ctrl-C everybody."""
-    results = tmp_path / "r"
-    ray_options = ("--executor", "ray", "--workers", "2", "--method", "test-slow")
-    process = start(*command(slow_grid(tmp_path), results, *ray_options))
-    while not list(results.glob(".running/*.safetensors")):
-        time.sleep(0.05)
-        assert process.poll() is None, process.communicate()[0]
-    (os.killpg if everybody else os.kill)(process.pid, number)
-    output = process.communicate(timeout=60)[0]
-    assert process.returncode == 128 + number, output
-    assert "stopped by a signal" in output
-    assert "Traceback" not in output
-    assert not list(results.glob(".running/*.lock"))
-    assert list(results.glob(".running/*.safetensors"))
