@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,14 +42,9 @@ def _versions() -> Iterator[Finding]:
 
     from repfl.bench.store.provenance import libraries
 
-    found = libraries()
-    old = sys.version_info < (3, 11)
-    advice = "repfl needs 3.11 or newer" if old else ""
-    yield Finding("bad" if old else "ok", f"Python {found['python']}", advice)
-    digits = found["torch"].split("+")[0].split(".")[:2]
-    old = not all(map(str.isdigit, digits)) or tuple(map(int, digits)) < (2, 11)
-    what = f"torch {found['torch']}, numpy {found['numpy']}"
-    yield Finding("bad" if old else "ok", what, "repfl needs torch 2.11 or newer" if old else "")
+    known = libraries()
+    for name in ("python", "torch", "numpy"):
+        yield Finding("ok", f"{name} {known[name]}")
     try:
         yield Finding("ok", f"repfl {version('repfl')} is installed")
     except PackageNotFoundError:

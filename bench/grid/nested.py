@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from repfl.bench.errors import UserError
 
-MAX_DEPTH = 12
-"""Levels of tables and lists within each other; nothing valid has as many."""
-
-
-def leaves(value: Any, place: str, field: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield every single value with the field it is in; refuse nesting that would exhaust the
-    stack of functions that follow it.
-    """
-    if depth > MAX_DEPTH:
-        raise UserError(f"{place}: values lie more than {MAX_DEPTH} levels within each other")
+def leaves(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every single value with the field it is in."""
     if not isinstance(value, Mapping | list | tuple):
         yield field, value
         return
     for name, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
-        yield from leaves(inner, place, f"{field}.{name}" if field else str(name), depth + 1)
+        yield from leaves(inner, f"{field}.{name}" if field else str(name))
 
 
 def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:

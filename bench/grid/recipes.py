@@ -35,7 +35,7 @@ def validated(cls: Any, values: Mapping[str, Any], place: str) -> Any:
 
     They are validated as JSON, in which lists stand for tuples and whole numbers for floats.
     """
-    for field, value in leaves(values, place):
+    for field, value in leaves(values):
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{place}: {field} = {value} is not valid; valid: a finite number")
     try:

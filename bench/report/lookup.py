@@ -1,9 +1,8 @@
 """The numbers behind one claim or one published number, from the published results alone.
 
 A claim has the id that its paper's page of claims shows (`fedobp/best-in-table3`); a published
-number is named by its file and line (`fedobp/table3.csv:14`), or as its page of the report is
-(`fedpurin/table1#fedpurin.cifar10-dir0.1`). An artefact (`fedpurin/table1`) lists its numbers and
-claims.
+number is named by its file and line (`fedobp/table3.csv:14`). An artefact (`fedpurin/table1`) lists
+its numbers and claims.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ def told(name: str) -> list[str]:
         )
     if paper not in grids.files():
         raise unknown("paper", paper, grids.files())
-    artefact, hash_, anchor = rest.partition("#")
-    artefact = artefact.removesuffix(".html")  # as in the address of a page of the report
-    whole = artefact in grids.read(grids.files()[paper]).file.artefacts
-    rest = f"{artefact}{hash_}{anchor}" if whole else rest
+    whole = rest in grids.read(grids.files()[paper]).file.artefacts
     find = _artefact if whole else _number if ".csv:" in rest else _claim
     known: dict[str, None] = {}
     lines = [
@@ -69,7 +65,7 @@ def told(name: str) -> list[str]:
         for result in made(paper, scale)
         for line in find(result, rest, known)
     ]
-    if not lines and whole and "#" not in rest:
+    if not lines and whole:
         raise UserError(
             f"{name}: prints no number that stands in {paper}'s published/, and has no claim"
         )
@@ -110,19 +106,13 @@ def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
 
 
 def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
-    """One number by its address in the report, or a list of all, with the claims."""
-    name, _, anchor = rest.partition("#")
-    if result.name != name:
-        return
-    found = {number.id: number for number in _numbers(result)}
-    known |= {f"{name}#{id_}": None for id_ in found}
-    if anchor in found:
-        yield from _number_lines(result, found[anchor])
-    if not anchor and (found or result.claims):
+    """List all numbers and claims of an artefact."""
+    numbers = _numbers(result) if result.name == rest else []
+    if numbers or (result.name == rest and result.claims):
         yield f"{result.key} at the {result.scale} scale"
-        for id_, number in found.items():
-            address = f"{result.paper}/{number.source}"
-            yield f"  {address}  {result.key}#{id_}: {_figures(number)}, {number.verdict}"
+        for number in numbers:
+            place = f"{number.row}, {number.where}"
+            yield f"  {result.paper}/{number.source}  {place}: {_figures(number)}, {number.verdict}"
         for claim in result.claims:
             yield f"  {result.paper}/{claim.id}: {claim.text} ({forms.standing(claim)})"
 

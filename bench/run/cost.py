@@ -213,10 +213,6 @@ class Cost:
     low: float
     high: float
 
-    def per(self, workers: int) -> Cost:
-        """Return what each of so many workers has of it."""
-        return Cost(self.seconds / workers, self.low / workers, self.high / workers)
-
 
 class Speeds:
     """How long cells take on a kind of device, as records say by the CPU time of their cells (by

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from repfl.bench.grid.cell import Cell
-from repfl.bench.run.cost import Cost, between, duration
+from repfl.bench.run.cost import duration
 from repfl.bench.run.task import Outcome
 
 QUIET = 2.0
@@ -42,10 +42,9 @@ class Progress:
         cached: int,
         workers: int,
         known: bool = True,
-        share: Cost | None = None,
     ) -> Iterator[None]:
         """While the given cells are computed. `known`: their costs are seconds, and not only shares
-        of the whole. `share` is what a worker has of them, with a range.
+        of the whole.
         """
         self.cells, self._costs = {cell.id: cell for cell in cells}, costs
         self._all_cost = sum(costs[cell] for cell in self.cells)
@@ -58,7 +57,7 @@ class Progress:
         if self._expected is None:
             text += f"; {on}, and no cell has told how long yet"
         else:
-            text += f"; about {between(share) if share else duration(self._expected)} on {on}"
+            text += f"; about {duration(self._expected)} on {on}"
         with self._terminal():
             self.note(text)
             yield

@@ -156,8 +156,7 @@ def run(
         # what cells cost a CPU says nothing of what they cost a GPU
         known = options.device == "cpu" or bool(speeds.records)
         cells = [task.cell for task in tasks]
-        share = speeds.cost(cells).per(max(count, 1))
-        with stop.listening(), progress.running(cells, costs, done, count, known, share):
+        with stop.listening(), progress.running(cells, costs, done, count, known):
             for outcome in refused:
                 ending.outcomes.append(outcome)
                 progress.finish(outcome)
