@@ -171,7 +171,7 @@ def grid(
 
 
 def _method(method: str, hp: Mapping[str, Any] | None) -> str:
-    from repfl.bench.grid.cell import parse_spec, spec
+    from repfl.bench.grid.methods import parse_spec, spec
 
     name, given = parse_spec(method)
     return spec(name, given | dict(hp or {}))
@@ -187,7 +187,8 @@ def _planned(
     method: str, recipe: AnyRecipe, seed: int, scale: str, plugins: Plugins, label: str = "recipe"
 ) -> Planned:
     """Return the cell, planned as in a grid."""
-    from repfl.bench.grid.cell import build_cell, entry, parse_spec, unmet
+    from repfl.bench.grid.cell import build_cell, unmet
+    from repfl.bench.grid.methods import entry, parse_spec
     from repfl.bench.grid.planned import Planned
     from repfl.bench.grid.recipes import recipe_from
 

@@ -35,7 +35,7 @@ def methods(plugins: Plugins = ()) -> pd.DataFrame:
 def hyperparameters(method: str, plugins: Plugins = ()) -> pd.DataFrame:
     """Return the hyper-parameters of a method: default, what papers use, valid values, meaning."""
     from repfl.bench.grid import catalog
-    from repfl.bench.grid.cell import entry
+    from repfl.bench.grid.methods import entry
 
     load_plugins(plugins)
     columns = ["name", "default", "paper", "valid", "meaning"]

@@ -257,7 +257,8 @@ def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(method: str, hp: Mapping[str, Any]) -> str:
     """Return the hyper-parameters that differ from the method's defaults; all, if it is unknown."""
-    from repfl.bench.grid.cell import hyperparameters, options_of, plain, spec
+    from repfl.bench.grid.cell import plain
+    from repfl.bench.grid.methods import hyperparameters, options_of, spec
 
     try:
         defaults = plain(options_of(hyperparameters(method, {}), hp))

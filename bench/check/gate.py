@@ -18,7 +18,7 @@ from repfl.algorithms import core
 from repfl.bench.check.gate_cells import SEEDS, cells, method_of, place_of
 from repfl.bench.check.gate_compare import Entry, Move, difference, first_move
 from repfl.bench.errors import FAILED, UserError, one_line
-from repfl.bench.grid.cell import parse_spec
+from repfl.bench.grid.methods import parse_spec
 from repfl.bench.run import cost
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Record, Store, write_synced, writing

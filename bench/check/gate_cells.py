@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import unknown
-from repfl.bench.grid.cell import build_cell, parse_spec, spec
+from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.grid import Grid
+from repfl.bench.grid.methods import parse_spec, spec
 from repfl.bench.grid.planned import Planned
 
 if TYPE_CHECKING:

@@ -105,7 +105,7 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> int:
     from repfl.algorithms.core.method import methods
     from repfl.bench.check.contract import CONTRACT
     from repfl.bench.check.contract import check as check_contract
-    from repfl.bench.grid.cell import entry
+    from repfl.bench.grid.methods import entry
 
     known = {each.__name__: each for each in CONTRACT}
     for promise in promises:

@@ -31,7 +31,7 @@ def twin(
     update, of masks, bytes and accuracy is shown beside what rounding alone does.
     """
     from repfl.bench.check.twin import rows_beside, twin_rounds
-    from repfl.bench.grid.cell import parse_spec
+    from repfl.bench.grid.methods import parse_spec
 
     planned = select(chosen)
     base, changes = rows_beside(planned, row or planned[0].row)

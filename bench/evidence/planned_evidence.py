@@ -14,7 +14,8 @@ from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.line import Line, counts_frame, curves_frame
 from repfl.bench.evidence.selection import choices
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.cell import Cell, entry
+from repfl.bench.grid.cell import Cell
+from repfl.bench.grid.methods import entry
 from repfl.bench.grid.nested import dotted
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store import provenance, versions

@@ -65,7 +65,7 @@ def _registered(file: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def method_facts(name: str) -> dict[str, Any]:
     """Return everything that the registry says about a method."""
-    from repfl.bench.grid.cell import entry
+    from repfl.bench.grid.methods import entry
 
     known = entry(name)
     return {

@@ -11,17 +11,9 @@ from typing import Any
 
 from repfl.bench.errors import UserError, nearest, unknown
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.cell import (
-    Cell,
-    build_cell,
-    hyperparameters,
-    options_of,
-    parse_spec,
-    plain,
-    spec,
-    unmet,
-)
+from repfl.bench.grid.cell import Cell, build_cell, plain, unmet
 from repfl.bench.grid.grid import SCALES, Grid
+from repfl.bench.grid.methods import hyperparameters, options_of, parse_spec, spec
 from repfl.bench.grid.planned import Planned, cells_of, of_block, unique
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import GridRow

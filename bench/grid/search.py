@@ -26,7 +26,7 @@ from math import floor, log10
 from typing import Any
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.cell import search_space
+from repfl.bench.grid.methods import search_space
 from repfl.bench.grid.nested import split_names
 
 DIGITS = 3

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from repfl.bench.grid.cell import Cell, canonical, entry, hyperparameters
+from repfl.bench.grid.cell import Cell, canonical
+from repfl.bench.grid.methods import entry, hyperparameters
 from repfl.bench.grid.recipes import recipe_from
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from statistics import median
 from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError
-from repfl.bench.grid.cell import Cell, canonical, known_entry, participants
+from repfl.bench.grid.cell import Cell, canonical
+from repfl.bench.grid.methods import known_entry, participants
 from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import residents, sizes
 from repfl.bench.store.store import Record, Store
@@ -141,7 +142,7 @@ def _scorings(recipe: Mapping[str, Any], tunes: bool) -> tuple[int, int]:
 
 def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> float | None:
     """Return the epochs that clients train before they are scored; None if they do not."""
-    from repfl.bench.grid.cell import hyperparameters
+    from repfl.bench.grid.methods import hyperparameters
 
     known = known_entry(method)
     if known is None or not known.cls(hyperparameters(method, dict(hp))).personalizes:

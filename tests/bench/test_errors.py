@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.cell import build_cell, parse_spec
+from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.methods import parse_spec
 from repfl.bench.grid.recipes import recipe_from
 from tests.bench.conftest import RECIPE, recipe
 

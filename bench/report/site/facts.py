@@ -82,7 +82,7 @@ def tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
 def of_method(name: str) -> dict[str, Any]:
     """Return what the registry says of a method; of a forgotten plug-in, its name."""
     from repfl.bench.grid import catalog
-    from repfl.bench.grid.cell import known_entry
+    from repfl.bench.grid.methods import known_entry
 
     return catalog.method_facts(name) if known_entry(name) else {"name": name}
 

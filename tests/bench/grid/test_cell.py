@@ -10,17 +10,8 @@ import torch
 from repfl.algorithms import models
 from repfl.bench.errors import UserError
 from repfl.bench.grid import recipes
-from repfl.bench.grid.cell import (
-    Cell,
-    build_cell,
-    canonical,
-    hyperparameters,
-    options_of,
-    parse_spec,
-    reopen,
-    spec,
-    unmet,
-)
+from repfl.bench.grid.cell import Cell, build_cell, canonical, reopen, unmet
+from repfl.bench.grid.methods import hyperparameters, options_of, parse_spec, spec
 from repfl.bench.grid.plan import matches
 from tests.bench.conftest import RECIPE, recipe, task
 

@@ -9,7 +9,7 @@ import pytest
 from repfl.algorithms.core.method import methods
 from repfl.bench.errors import UserError
 from repfl.bench.grid import search
-from repfl.bench.grid.cell import hyperparameters, search_space
+from repfl.bench.grid.methods import hyperparameters, search_space
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from tests.bench.conftest import GRID
