@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import pandas as pd
@@ -106,7 +107,7 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
     assert not make(own, Library(Store(tmp_path / "empty")), lines).problems
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def trials() -> list[Planned]:
     """All that the board searches at its own size."""
     planned = plan(Selection(papers=["board"], scale="paper"))
@@ -126,7 +127,7 @@ def test_a_learning_rate_of_fine_tuning_is_searched_beside_the_same_draws(
 ) -> None:
     for name in ("FedAvg + FT", "FedBABU"):
         plain, own = (
-            [item.cell.json for item in trials if item.row == row]
+            [deepcopy(item.cell.json) for item in trials if item.row == row]
             for row in (name, f"{name}, own rate")
         )
         found = [cell["hp"].pop("rate") for cell in own]
@@ -139,7 +140,7 @@ def test_rows_of_the_first_addendum_are_the_same_trials_scored_elsewhere(
 ) -> None:
     for name in ("pFedSD", "Star-PFL"):
         after, before = (
-            [item.cell.json for item in trials if item.row == row]
+            [deepcopy(item.cell.json) for item in trials if item.row == row]
             for row in (name, f"{name}, before aggregation")
         )
         for cell in before:
