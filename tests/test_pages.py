@@ -1,14 +1,11 @@
-"""`nox -s site`: the repository's Markdown files as a site in which every link leads somewhere."""
+"""`nox -s site`: the Markdown files as a site; a link that leads nowhere fails its build."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
-
-from repfl.bench.grid import grid as grids
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,27 +20,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("pages") / "site"
     build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(out)))
     return out
-
-
-def test_every_link_and_picture_leads_to_a_file(built: Path) -> None:
-    """The report lies beside the pages once the session has written it."""
-    seen = 0
-    for page in built.rglob("*.html"):
-        if page.name == "404.html":  # shown at any address, so its links begin at the host
-            continue
-        for target in re.findall(r'(?:href|src)="?([^"\s>]+)', page.read_text("utf-8")):
-            path = unquote(target.partition("#")[0].partition("?")[0])
-            if re.match(r"\w+:", target) or not path:
-                continue
-            there = (page.parent / path).resolve()
-            report = (built / "report").resolve()
-            if there.is_relative_to(report):
-                inside = there.relative_to(report).as_posix()
-                assert inside.removesuffix("index.html").rstrip("/") in {"", *grids.files()}
-            else:
-                assert there.exists(), (page.name, target)
-            seen += 1
-    assert seen > 100
 
 
 def test_nothing_of_a_page_is_fetched_from_elsewhere(built: Path) -> None:

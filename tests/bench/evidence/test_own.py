@@ -63,17 +63,6 @@ def test_metrics_beside_accuracy_have_columns_of_their_own(folder: Path) -> None
     assert "loss" not in text.split("Statistics over all columns")[1].split("**Notes**")[0]
 
 
-def test_a_grid_of_ones_own_follows_no_papers_protocol(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = ["--grid", str(folder.parent / "tests.toml"), "--artefact", "tests/table1"]
-    where = ["--results", str(folder.parent / "results"), "--out", str(tmp_path)]
-    assert call(["report", *asked, *where, "--style", "paper"]) == 0
-    told = capsys.readouterr().out + (tmp_path / "tests/table1.tex").read_text()
-    assert "of the paper" not in told
-    assert "about a paper" not in told
-
-
 def test_rows_below_the_floor_are_named(folder: Path) -> None:
     text = (folder / "tests/table1.md").read_text()
     lines = csv.DictReader((folder / "tests/table1.csv").open())

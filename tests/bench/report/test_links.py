@@ -7,23 +7,9 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.grid import grid as grids
-from repfl.bench.report.address import linked, named
+from repfl.bench.report.address import named
 
 PAPERS = [paper for paper in grids.files() if paper != "board"]
-
-
-def test_what_a_text_names_gets_its_address() -> None:
-    told = "One <b>, arXiv 2102.07078; code: some-one/Some_Code at 0abc123, https://a.org/x?id=Y."
-    assert dict(named(told)) == {
-        "arXiv 2102.07078": "https://arxiv.org/abs/2102.07078",
-        "some-one/Some_Code at 0abc123": "https://github.com/some-one/Some_Code/tree/0abc123",
-        "https://a.org/x?id=Y": "https://a.org/x?id=Y",
-    }
-    assert linked(told) == (
-        'One &lt;b&gt;, <a href="https://arxiv.org/abs/2102.07078">arXiv 2102.07078</a>; code: '
-        '<a href="https://github.com/some-one/Some_Code/tree/0abc123">some-one/Some_Code at '
-        '0abc123</a>, <a href="https://a.org/x?id=Y">a.org</a>.'
-    )
 
 
 @pytest.mark.parametrize("paper", PAPERS)

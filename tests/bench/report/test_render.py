@@ -86,13 +86,3 @@ def test_summaries_count_verdicts_and_claims() -> None:
     assert sum(share for _, _, share in first.bar) == pytest.approx(100)
     assert first.standings == "1 holds, 1 does not hold, 1 undecided"
     assert (len(second.numbers), second.published) == (0, 0)
-
-
-def test_every_published_number_is_a_dot_that_leads_to_it() -> None:
-    shown = overview.dots(sheets()[0])
-    (missing,) = [dot for dot in shown if dot.verdict == "not measured"]
-    assert len(shown) == 9
-    assert missing.link == "paper-a/table1.html#ours-co.hard"
-    assert missing.name == "Ours & co_, CIFAR-10, α = 0.5: reported 71.53 ± 1.29, not measured"
-    counted = overview.counts(overview.summaries(sheets(), {}))
-    assert (counted["undecided"], counted["differs"], counted["not measured"]) == (7, 1, 1)

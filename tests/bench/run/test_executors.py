@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -87,6 +88,17 @@ def test_workers_in_the_middle_of_a_round_are_ended_at_once(tmp_path: Path, faul
         execute("processes", tasks, tmp_path, 2, tell=tell, plugins=(str(faulty),))
     skipped = [replace(each, skip="their locks are free") for each in tasks]
     assert [each.status for each in execute("inline", skipped, tmp_path, 1)] == ["skipped"] * 2
+
+
+def test_a_worker_that_dies_between_two_cells_costs_none(tmp_path: Path) -> None:
+    Store(tmp_path).open()
+    tasks, options = [task(seed=seed) for seed in range(2)], Options(str(tmp_path))
+    outcomes = EXECUTORS["processes"](tasks, options, 1, lambda *_: None, lambda: False)
+    first = next(outcomes)
+    for worker in multiprocessing.active_children():
+        worker.kill()
+        worker.join()
+    assert [each.status for each in (first, *outcomes)] == ["done", "done"]
 
 
 def test_cells_that_do_not_fit_beside_each_other_run_one_after_the_other(tmp_path: Path) -> None:

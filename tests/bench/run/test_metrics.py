@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.run.metrics import summarise
+from repfl.bench.run.metrics import best_round, summarise
 
 MEANS = {1: 0.5, 2: 0.9, 3: 0.9, 4: 0.6}
 VALIDATION = {1: 0.1, 2: 0.2, 3: 0.8, 4: 0.8}
@@ -72,3 +72,8 @@ def test_metrics_hold_all_that_tables_need() -> None:
     assert metrics["traffic"] == {"up_values": 40, "up_codes": 0, "down_values": 0, "down_codes": 0}
     assert metrics["notes"] == {"sparsity": 3.0}
     assert metrics["parameters"] == 42
+
+
+def test_of_equally_good_rounds_the_models_of_the_first_are_kept() -> None:
+    assert best_round(rows()) == 3
+    assert best_round([row for row in rows() if "/val/" not in row[1]]) == 2
