@@ -103,7 +103,7 @@ def info(
     plugins.load(plugin or ())
     found = _described(name, scale)
     if not found:
-        from repfl.bench.cli.show import statement
+        from repfl.bench.cli.statements import statement
 
         if "/" not in name:
             raise unknown("name", name, _names())

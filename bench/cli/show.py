@@ -1,24 +1,22 @@
-"""`repfl show`: one cell, one published number, one claim, or the trials of an artefact."""
+"""`repfl show`: one record, or what is behind a statement."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repfl.bench.cli.options import AsJson, Chosen, Grids, Plugins, Results, Scale, again, select
-from repfl.bench.cli.printing import complain, leaves, print_json, screen, table, titled, waiting
-from repfl.bench.errors import FINDING, FINE, UserError, nearest
+from repfl.bench.cli.options import AsJson, Grids, Plugins, Results, Scale, again
+from repfl.bench.cli.printing import leaves, print_json, screen, titled
+from repfl.bench.cli.statements import statement
+from repfl.bench.errors import FINE, UserError, nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from repfl.bench.evidence.line import Curve
-    from repfl.bench.evidence.selection import Choice, Trial
     from repfl.bench.store.store import Record, Store
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -52,112 +50,6 @@ def show(
     found = find(Store(results), name)
     print_json(found.record.json) if as_json else show_record(found)
     return FINE
-
-
-def statement(
-    name: str,
-    scale: str | None = None,
-    grids: Sequence[Path] | None = None,
-    results: Path | None = None,
-    as_json: bool = False,
-) -> int:
-    """Show the trials of an artefact if it has some, and the numbers behind a statement."""
-    from repfl.bench.grid.grid import files, paper_of, read
-    from repfl.bench.report import lookup
-
-    known = files() | {paper_of(path): path for path in grids or ()}
-    paper, _, artefact = name.partition("/")
-    if paper in known and artefact in read(known[paper]).file.artefacts:
-        scale = scale or ("smoke" if paper not in files() else "paper")
-        chosen = Chosen(artefact=[name], scale=scale, grid=list(grids or ()))
-        with waiting("reading trials"):
-            trials = choices(chosen, results)
-        if trials is not None:
-            # a paper of the suite has numbers and claims beside its trials
-            told = _told(name) if paper in files() and lookup.listed(name) else []
-            return _show_trials(*trials, told, as_json)
-    lines = _told(name)
-    print_json(lines) if as_json else print("\n".join(lines))
-    return FINE
-
-
-def _told(name: str) -> list[str]:
-    from repfl.bench.report import lookup
-
-    with waiting("reading published results"):
-        return lookup.told(name)
-
-
-# -- trials ----------------------------------------------------------------------------------------
-
-
-def choices(chosen: Chosen, results: Path | None) -> tuple[list[Choice], list[str]] | None:
-    """Return what validation chooses, and what is wrong with the records; None if no recipe of
-    the artefact has validation data.
-    """
-    from repfl.bench.evidence import measured, selection
-    from repfl.bench.evidence.library import Known, Library
-    from repfl.bench.store.store import Store
-
-    planned = select(chosen)
-    if not selection.validated(planned):
-        return None
-    library = Library(Store(results))
-    published = measured.read(planned[0].paper, planned[0].scale)
-    found = selection.choices(planned, Known(library, published))
-    return found, [*published.problems, *library.problems]
-
-
-def _show_trials(
-    found: Sequence[Choice], problems: Sequence[str], numbers: Sequence[str], as_json: bool
-) -> int:
-    """Print one line per method and recipe, and below them what is told of published numbers."""
-    if as_json:
-        print_json({"trials": [_facts(choice) for choice in found], "numbers": list(numbers)})
-    else:
-        out = screen()
-        heads = ("method", "recipe", "best", "by", "validation", "test", "seeds", "trials")
-        rows = table(*heads, right=(4, 5, 6))
-        for choice in found:
-            study = "" if choice.study is None else f", study {choice.study}"
-            counts = {"missing": choice.open, "diverged or failed": choice.fell}
-            told = [f"{count} {what}" for what, count in counts.items() if count]
-            trials = ", ".join([str(len(choice.trials)), *told])
-            rows.add_row(choice.method, choice.column + study, *_best(choice), trials)
-        out.print(rows)
-        if any(choice.open for choice in found):
-            out.print("trials are missing: another one may be the best once they are computed")
-        print("\n".join(numbers), end="\n" if numbers else "")
-    complain(problems)
-    return FINDING if problems else FINE
-
-
-def _best(choice: Choice) -> list[str]:
-    from repfl.bench.report import numbers
-
-    best = choice.best
-    if best is None:
-        return [numbers.BLANK, *[""] * 4]
-    by = ", ".join(f"{name} = {best.options.get(name)}" for name in choice.tried)
-    return [best.row, by, numbers.plain(best.val), numbers.plain(best.test), str(len(best.seeds))]
-
-
-def _facts(choice: Choice) -> dict[str, Any]:
-    """Return a choice with all its trials, as plain data."""
-    return {
-        "artefact": choice.artefact,
-        "method": choice.method,
-        "recipe": choice.column,
-        "study": choice.study,
-        "best": None if choice.best is None else choice.best.row,
-        "tried": choice.tried,
-        "trials": [_finite(trial) for trial in choice.trials],
-    }
-
-
-def _finite(trial: Trial) -> dict[str, Any]:
-    values = asdict(trial)
-    return {k: v if not isinstance(v, float) or isfinite(v) else None for k, v in values.items()}
 
 
 # -- one record ------------------------------------------------------------------------------------
