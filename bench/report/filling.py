@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import isfinite, nan
@@ -10,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import forms, numbers
+from repfl.bench.report import claim_words, numbers
 from repfl.bench.report.address import addressed, slug
-from repfl.bench.report.sheet import BLANK, Head, Number, Order, Said, Sheet
+from repfl.bench.report.sheet import BLANK, Head, Number, Order, Sheet
 from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
+from repfl.paper_tables.core.result import Column, Figure, Result, Table
 from repfl.paper_tables.core.verdict import EXACT
 
 
@@ -31,7 +30,7 @@ def sheet_of(
         "scale": result.scale,
         "findings": tuple(result.findings),
         "notes": tuple(result.notes),
-        "claims": tuple(_said(claim, result.paper, printed) for claim in result.claims),
+        "claims": tuple(claim_words.said(claim, result.paper, printed) for claim in result.claims),
         "ids": tuple(result.ids),
         **told,
     }
@@ -43,46 +42,6 @@ def sheet_of(
             **base, numbers=shown, judged=bool(shown), lines=_lines(result.data), alt=result.alt
         )
     return Sheet(**base, **_tabled(result, style)) if isinstance(result, Table) else Sheet(**base)
-
-
-QUOTED = re.compile(r"“([^”]+)”")
-FRAGMENT = 3
-"""Words: fewer quoted are no sentence, such as “at least”."""
-
-
-def _said(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) -> Said:
-    notes = (str(printed.get(source, {}).get("note", "")) for source in claim.sources)
-    quoted = dict.fromkeys(text for note in notes for text in QUOTED.findall(note))
-    return Said(
-        claim.id,
-        claim.text,
-        claim.detail,
-        forms.claim(claim, paper),
-        _standing(claim),
-        claim.scale,
-        claim.holds,
-        claim.suggests,
-        claim.printed,
-        claim.settings,
-        tuple(claim.sources),
-        tuple(text for text in quoted if len(text.split()) > FRAGMENT),
-        str(claim.state),
-        claim.ours,
-    )
-
-
-def _standing(claim: Claim) -> str:
-    """Which way runs point that decide nothing, and what the paper's own numbers say."""
-    told = []
-    if claim.settings:
-        told.append(f"{forms.standing(claim).capitalize()}.")
-    elif claim.suggests is not None:
-        few = claim.few_seeds and claim.scale == "paper"
-        runs = "runs of one or two seeds" if few else "reduced runs"
-        told.append(f"Our {runs} (not decisive) {forms.POINTS[claim.suggests]}.")
-    if claim.printed and not claim.holds:
-        told.append("In the paper's own numbers it holds.")
-    return " ".join(told)
 
 
 def _tabled(table: Table, style: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report import forms
+from repfl.bench.report.claim_words import standing
 from repfl.bench.report.filling import sheet_of
 from repfl.bench.report.sheet import BLANK, Number
 from repfl.bench.store.store import Store
@@ -86,7 +86,7 @@ def _claim_lines(result: Result, claim: Claim) -> Iterator[str]:
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
     yield f"  {claim.text} (in our words)"
     printed = "; in the paper's own numbers: holds" if claim.printed else ""
-    yield f"  {forms.standing(claim)}{printed}"
+    yield f"  {standing(claim)}{printed}"
     yield f"  {claim.detail}"
     if claim.sources:
         yield f"  stated in published/: {', '.join(claim.sources)}"
@@ -114,7 +114,7 @@ def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str
             place = f"{number.row}, {number.where}"
             yield f"  {result.paper}/{number.source}  {place}: {_figures(number)}, {number.verdict}"
         for claim in result.claims:
-            yield f"  {result.paper}/{claim.id}: {claim.text} ({forms.standing(claim)})"
+            yield f"  {result.paper}/{claim.id}: {claim.text} ({standing(claim)})"
 
 
 def _numbers(result: Result) -> list[Number]:
@@ -159,7 +159,7 @@ def all_claims() -> list[dict[str, Any]]:
         {
             "claim": f"{result.paper}/{claim.id}",
             "artefact": result.key,
-            "standing": forms.standing(claim),
+            "standing": standing(claim),
             "text": claim.text,
             "sources": list(claim.sources),
         }

@@ -15,7 +15,8 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from repfl.bench.errors import one_line
-from repfl.bench.report import forms
+from repfl.bench.report.latex import latex
+from repfl.bench.report.markdown import markdown
 from repfl.bench.report.sheet import Sheet
 from repfl.paper_tables.core import figures
 from repfl.paper_tables.core.result import Absent, Figure, Result, Table
@@ -96,7 +97,7 @@ def _write(result: Result, sheet: Sheet, place: Path, style: str) -> list[Path]:
     """Write every form of one artefact."""
     texts = {"csv": csv(result)} if isinstance(result, Table | Figure) else {}
     if isinstance(result, Table):
-        texts |= {"md": forms.markdown(sheet), "tex": forms.latex(sheet, style)}
+        texts |= {"md": markdown(sheet), "tex": latex(sheet, style)}
     for ending, text in texts.items():
         _beside(place, ending).write_text(text, encoding="utf-8", newline="\n")
     made = [_beside(place, ending) for ending in texts]

@@ -23,7 +23,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report import render
 from repfl.bench.report.filling import sheet_of
-from repfl.bench.report.forms import markdown
+from repfl.bench.report.markdown import markdown
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Store

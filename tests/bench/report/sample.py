@@ -11,8 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import forms, render
+from repfl.bench.report import render
 from repfl.bench.report.filling import sheet_of
+from repfl.bench.report.latex import latex
+from repfl.bench.report.markdown import markdown
 from repfl.paper_tables.core import captions, figures, plots, ranking, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN
@@ -216,9 +218,9 @@ def golden() -> dict[str, str]:
     table = small_table()
     return {
         "table1.csv": render.csv(table),
-        "table1.md": forms.markdown(sheet_of(table, {})),
-        "table1.tex": forms.latex(sheet_of(table, {})),
-        "table1-paper.tex": forms.latex(sheet_of(table, {}, "paper"), "paper"),
+        "table1.md": markdown(sheet_of(table, {})),
+        "table1.tex": latex(sheet_of(table, {})),
+        "table1-paper.tex": latex(sheet_of(table, {}, "paper"), "paper"),
         "fig1.csv": render.csv(small_figure()),
     }
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.report import forms, lookup, render
+from repfl.bench.report import latex as tex
+from repfl.bench.report import lookup, render
+from repfl.bench.report import markdown as md
 from repfl.bench.report.filling import sheet_of
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
@@ -28,11 +30,11 @@ CLASS = r"""\documentclass[twocolumn]{article}
 
 
 def markdown(table: Table) -> str:
-    return forms.markdown(sheet_of(table, {}))
+    return md.markdown(sheet_of(table, {}))
 
 
 def latex(table: Table, style: str = "report") -> str:
-    return forms.latex(sheet_of(table, {}, style), style)
+    return tex.latex(sheet_of(table, {}, style), style)
 
 
 @cache
@@ -81,7 +83,7 @@ def faults(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("style", forms.STYLES)
+@pytest.mark.parametrize("style", tex.STYLES)
 def test_every_table_of_the_suite_is_well_formed(style: str) -> None:
     assert len(everything()) >= 9
     found = {table.key: faults(latex(table, style)) for table in everything()}
@@ -122,7 +124,7 @@ def test_toy_runs_say_digits_and_stand_beside_no_reported_number() -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
-@pytest.mark.parametrize("style", forms.STYLES)
+@pytest.mark.parametrize("style", tex.STYLES)
 def test_all_tables_compile(tmp_path: Path, style: str) -> None:
     body = "\n\\clearpage\n".join(latex(table, style) for table in everything())
     (tmp_path / "all.tex").write_text(CLASS % body, "utf-8")

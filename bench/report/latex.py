@@ -1,19 +1,19 @@
-"""A table as Markdown and as LaTeX, from one grid of texts: ours over the reported number, with the
-verdict; or, for a paper of one's own, ours alone.
+"""A table as LaTeX: ours over the reported number, with the verdict; or, for a paper of one's own,
+ours alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from textwrap import wrap as fold
 
 import pandas as pd
 
+from repfl.bench.report.markdown import grid_of
 from repfl.bench.report.numbers import BLANK, MINUS, PLUS_MINUS
 from repfl.bench.report.numbers import MARKS as FOUNDED
 from repfl.bench.report.sheet import Number, Sheet
-from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.verdict import EXACT, Verdict
 
 STYLES = ("report", "paper")
@@ -27,7 +27,6 @@ LETTERS: dict[str, str] = {
     Verdict.UNDECIDED: "u",
     Verdict.OTHER_SCALE: "n",
 }
-POINTS = {True: "point to it", False: "point against it"}
 TEX = {
     "\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "[": "{[}", "*": "{*}", "\n": " ",
     "“": "``", "”": "''", MINUS: "$-$", BLANK: "--",
@@ -38,106 +37,6 @@ TEX = {
     )), strict=True)),
     **{mark: f"$^{{{word[0]}}}$" for word, mark in FOUNDED.items()},
 }  # fmt: skip
-
-# -- claims ----------------------------------------------------------------------------------------
-
-
-def standing(c: Claim) -> str:
-    """Return what became of a claim; if undecided, which way reduced runs point."""
-    if c.settings:
-        kept = {True: "kept by our full-scale runs", False: "not kept by our full-scale runs"}
-        return kept.get(c.holds, f"the {c.scale} scale has settings of its own")  # type: ignore[arg-type]
-    if c.suggests is None:
-        return str(c.state)
-    runs = "runs of one or two seeds" if c.few_seeds and c.scale == "paper" else "reduced runs"
-    return f"{c.state}; {runs} (not decisive) {POINTS[c.suggests]}"
-
-
-def claim(c: Claim, paper: str) -> str:
-    """Return a claim in one line."""
-    printed = "; in the paper's own numbers it holds" if c.printed else ""
-    whose = "Our own check: " if c.ours else ""
-    detail = f"{c.detail[:1].upper()}{c.detail[1:]}"
-    return f"{whose}{c.text}: {standing(c)}{printed}. {detail}. ({paper}/{c.id})"
-
-
-# -- the grid of texts -----------------------------------------------------------------------------
-
-Cell = Callable[[Number], str]
-
-
-def _grid(sheet: Sheet, text: Cell, rows: Sequence[str]) -> pd.DataFrame:
-    """Return the texts of a table by row and column, the majority class last."""
-    numbers, keys = sheet.at(), [head.key for head in sheet.columns]
-    cells = {row: [numbers.get((row, key)) for key in keys] for row in rows}
-    lines = {row: [text(n) if n else "" for n in found] for row, found in cells.items()}
-    if any(head.floor for head in sheet.columns):
-        lines["majority class"] = [head.floor for head in sheet.columns]
-    return pd.DataFrame.from_dict(lines, orient="index", columns=keys)
-
-
-# -- Markdown --------------------------------------------------------------------------------------
-
-
-def markdown(sheet: Sheet) -> str:
-    """Return one Markdown table per heading; best in bold, second underlined."""
-    parts = [f"# {sheet.title}", sheet.caption]
-    if sheet.judged:
-        parts.append("Each cell: ours (runs), the reported number, difference and verdict.")
-    grid = _grid(sheet, _markdown_cell, sheet.rows)
-    rows = [f"*{name(row)}*" if row in sheet.aside else name(row) for row in grid.index]
-    for group, heads in sheet.groups:
-        cells = grid[[head.key for head in heads]].to_numpy().tolist()
-        lines = [[row, *rest] for row, rest in zip(rows, cells, strict=True) if any(rest)]
-        top = [name(sheet.corner), *(name(head.label) for head in heads)]
-        parts += ([f"## {group}"] if group else []) + [_table(top, lines)]
-    if sheet.orders:
-        parts.append(
-            _table(ORDERS, [[name(text) for text in vars(o).values()] for o in sheet.orders])
-        )
-    if sheet.summary and not sheet.judged:
-        head, *lines = [[name(text) for text in line] for line in sheet.summary]
-        told = _table([name(sheet.corner), *head[1:]], lines)
-        parts.append(f"**Statistics over all columns**\n\n{told}\n\n{sheet.tested}")
-    parts += [
-        sheet.legend,
-        _bullets("Remarks", sheet.remarks),
-        _bullets("What our runs show", sheet.findings),
-        _bullets("Notes", sheet.notes),
-        _bullets("Claims, in our words", [claim.line for claim in sheet.claims]),
-    ]
-    return "\n\n".join(p for p in parts if p) + "\n"
-
-
-ORDERS = ["Does the order of the rows hold?", "rows", "Kendall's τ", "best, reported", "best, ours"]
-
-
-def _markdown_cell(number: Number) -> str:
-    lines = [MARKED[number.ours_mark].format(name(number.shown))]
-    if number.source:
-        judged = " ".join(filter(None, (number.difference, number.verdict_with_mark)))
-        lines += [MARKED[number.published_mark].format(name(number.published)), name(judged)]
-    return "<br>".join(lines)
-
-
-MARKED = {"best": "**{}**", "second": "<u>{}</u>", "": "{}"}
-
-
-def name(text: str) -> str:
-    """Escape text for the cell of a Markdown table."""
-    return re.sub(r"([\\|<*`])", r"\\\1", " ".join(text.split()))
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _bullets(title: str, lines: Sequence[str]) -> str:
-    return f"**{title}**\n\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
-
-
-# -- LaTeX -----------------------------------------------------------------------------------------
 
 
 def escape(text: str) -> str:
@@ -151,11 +50,11 @@ def latex(sheet: Sheet, style: str = "report") -> str:
     """
     if style == "paper":
         hidden = sheet.aside if sheet.judged else ()
-        shown = _grid(sheet, _ours, [row for row in sheet.rows if row not in hidden])
+        shown = grid_of(sheet, _ours, [row for row in sheet.rows if row not in hidden])
         measured = {number.column for number in sheet.numbers if number.measured}
         shown = shown[[key for key in shown if key in measured]]
     else:
-        shown = _grid(sheet, _both, sheet.rows)
+        shown = grid_of(sheet, _both, sheet.rows)
     heads = {head.key: (escape(head.group), _folded(head.label)) for head in sheet.columns}
     parts = []
     for part in _panels(shown):
