@@ -69,7 +69,6 @@ def main(method: str, model: str, count: str, batch: str, participation: str, ro
     run.start()
     while not run.done:
         run.step()
-    record.probe(run)
     record.digests(run)
     print(
         json.dumps(

@@ -66,6 +66,11 @@ def cross_entropy(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(logits(p, x), y)
 
 
+def still(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy with statistics at rest."""
+    return F.cross_entropy(logits(p, x, train=False), y)
+
+
 def batches(
     fed: Federation,
     client: int,

@@ -15,16 +15,14 @@ DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
 SGD = {"momentum": 0.9, "weight_decay": 0.01, "lr_decay": 0.9}
 
 
-def still(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(plain.logits(p, x, train=False), y)
-
-
 def head_phase(run: Run, w: Tensor, client: int, round_: int, lr: float, epochs: int) -> Tensor:
     """SGD on the head alone."""
     w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
     head = run.fed.params.head
     for x, y in plain.batches(run.fed, client, round_, epochs):
-        buffer = p.momentum * buffer + plain.gradient(run.fed, w, x, y, still) + p.weight_decay * w
+        buffer = (
+            p.momentum * buffer + plain.gradient(run.fed, w, x, y, plain.still) + p.weight_decay * w
+        )
         w[head] -= lr * buffer[head]
     return w
 

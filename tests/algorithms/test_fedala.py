@@ -6,16 +6,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
-
-
-def still_entropy(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy with statistics at rest."""
-    return F.cross_entropy(plain.logits(p, x, train=False), y)
 
 
 class Aggregator:
@@ -42,8 +36,8 @@ class Aggregator:
             for rows in samples.split(fed.protocol.batch):
                 merged[top] = (self.w + self.weights * (theta - self.w))[top]
                 x, y = fed.data.inputs(rows), fed.data.labels[rows]
-                loss = still_entropy(plain.named(fed, merged), x, y)
-                g = plain.gradient(fed, merged, x, y, still_entropy)
+                loss = plain.still(plain.named(fed, merged), x, y)
+                g = plain.gradient(fed, merged, x, y, plain.still)
                 self.weights[top] = (self.weights - g * (theta - self.w))[top].clamp(0, 1)
             losses.append(float(loss))
             settled = len(losses) > 10 and float(torch.tensor(losses[-10:]).std(correction=0)) < 0.1

@@ -20,10 +20,6 @@ DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
 SGD = {"momentum": 0.9, "weight_decay": 0.01, "lr_decay": 0.9}
 
 
-def still(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(plain.logits(p, x, train=False), y)
-
-
 def phase(
     run: Run,
     w: Tensor,
@@ -38,8 +34,9 @@ def phase(
     """SGD on one part of the model; a trained header sees the extractor as it is when scored."""
     w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
     lr = (p.lr if head_lr is None else head_lr) * p.lr_decay ** (round_ - 1)
+    loss = plain.cross_entropy if head_lr is None else plain.still
     for x, y in plain.batches(run.fed, client, round_, epochs, first=first):
-        g = plain.gradient(run.fed, w, x, y, plain.cross_entropy if head_lr is None else still)
+        g = plain.gradient(run.fed, w, x, y, loss)
         buffer = p.momentum * buffer + g + p.weight_decay * w
         w[part] -= lr * buffer[part]
     return w
@@ -49,7 +46,7 @@ def probe_loss(run: Run, w: Tensor, peer: int, most: int) -> float:
     own = run.fed.data.train[peer]
     some = own[torch.arange(min(len(own), most)) * len(own) // min(len(own), most)]
     return float(
-        still(plain.named(run.fed, w), run.fed.data.inputs(some), run.fed.data.labels[some])
+        plain.still(plain.named(run.fed, w), run.fed.data.inputs(some), run.fed.data.labels[some])
     )
 
 

@@ -27,7 +27,7 @@ from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.executors import processes
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
-from repfl.bench.store.store import Store, checksum
+from repfl.bench.store.store import Record, Store, checksum
 from repfl.datasets.core import prepare
 from repfl.datasets.core import registry as datasets
 from repfl.datasets.core.custom import from_npz
@@ -151,6 +151,24 @@ def compute(store: Store) -> Callable[..., Outcome]:
         return run_task(wanted, Options(str(store.root), **options), lambda *_: None, stop)
 
     return run
+
+
+def stored(store: Store, cell: str) -> Record:
+    """Return a record that has to be there."""
+    record = store.get(cell)
+    assert record is not None
+    return record
+
+
+def digests(root: Path) -> dict[str, dict[str, str]]:
+    """Return the digests of all records of a folder, each of them whole and done."""
+    store, found = Store(root), {}
+    for cell in store.ids():
+        record = stored(store, cell)
+        store.verify(record)
+        assert record.status == "done", record.reason
+        found[cell] = record.provenance["digests"]
+    return found
 
 
 def rewrite(store: Store, cell: str, **provenance: object) -> None:

@@ -28,7 +28,7 @@ from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Record, Store
 from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.errors import DataError
-from tests.bench.conftest import rewrite, task
+from tests.bench.conftest import rewrite, stored, task
 
 PAPER, POINTS = "fedobp", 0.1
 Change = Callable[[dict[str, Any]], None]
@@ -163,9 +163,7 @@ def test_a_forged_record_is_found_by_arithmetic_or_by_computing_it_again(
 
 def _victim(store: Store, items: list[Planned]) -> Record:
     (cell,) = (item.cell.id for item in items if item.cell.method == "fedobp")
-    record = store.get(cell)
-    assert record is not None
-    return record
+    return stored(store, cell)
 
 
 def _rewrite(store: Store, record: Record) -> None:

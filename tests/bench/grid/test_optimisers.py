@@ -14,7 +14,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.run.task import Outcome, Task
 from repfl.bench.store.store import Store
 from repfl.datasets.core.recipe import Training
-from tests.bench.conftest import GRID, RECIPE, recipe, task
+from tests.bench.conftest import GRID, RECIPE, recipe, stored, task
 
 ADAMW = {"name": "AdamW", "options": {"betas": [0.9, 0.99]}}
 COSINE = {"name": "CosineAnnealingLR", "options": {"T_max": 4, "eta_min": 0.001}}
@@ -45,8 +45,7 @@ def planned(tmp_path: Path) -> list[Cell]:
 
 
 def digests(store: Store, cell: Cell) -> Any:
-    record = store.get(cell.id)
-    assert record is not None
+    record = stored(store, cell.id)
     assert record.status == "done", record.reason
     return record.provenance["digests"]
 
@@ -60,8 +59,7 @@ def test_adamw_with_a_cosine_schedule_trains_and_resumes_with_the_same_bits(
     outcome = compute(Task(cosine, "test"), stack=8)
     whole = digests(store, cosine)
     assert outcome.status == "done"
-    record = store.get(cosine.id)
-    assert record is not None
+    record = stored(store, cosine.id)
     assert record.metrics["value"] > 0.3  # ten classes
     statuses = []
     while not statuses or statuses[-1] == "interrupted":

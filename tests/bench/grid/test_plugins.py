@@ -21,6 +21,7 @@ from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import reopen
 from repfl.bench.store import versions
 from repfl.bench.store.store import Store
+from tests.bench.conftest import stored
 
 Here = Callable[..., Any]
 
@@ -74,6 +75,7 @@ OWN_METHOD = (
 NET = """
 from torch import nn
 from repfl.algorithms.models import register
+from tests.bench.conftest import stored
 @register("try-model")
 def net(channels, size, classes):
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))
@@ -138,8 +140,7 @@ def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_pa
     assert here("plan", *asked, "--stale", "--json").out.count('"id"') == 0
     store = Store(tmp_path / "r")
     (cell,) = store.ids()
-    record = store.get(cell)
-    assert record is not None
+    record = stored(store, cell)
     for kind, file in files.items():
         text = file.read_text()
         file.write_text(f"{text}\nPLANTED = 1\n")

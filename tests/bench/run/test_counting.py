@@ -15,7 +15,7 @@ from repfl.bench.run import cost, counting
 from repfl.bench.run.counting import MIN_ROUNDS, RoundCounter
 from repfl.bench.run.task import Outcome
 from repfl.bench.store.store import Store
-from tests.bench.conftest import task
+from tests.bench.conftest import stored, task
 
 
 def started(method: str, rounds: int = MIN_ROUNDS) -> Run:
@@ -48,8 +48,7 @@ def test_a_long_run_tells_what_all_its_rounds_multiply(
 ) -> None:
     wanted = task("local", training={"rounds": rounds})
     compute(wanted)
-    record = store.get(wanted.cell.id)
-    assert record is not None
+    record = stored(store, wanted.cell.id)
     each = cost.multiply_adds("tiny", 1, 8, 10)[1]
     told = {"clients": 2, "rounds": rounds, "multiply_adds": rounds * 40 * each}
     assert record.provenance.get("work") == (told if rounds == MIN_ROUNDS else None)

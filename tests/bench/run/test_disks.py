@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.store.store import Store
-from tests.bench.conftest import GRID, Said
+from tests.bench.conftest import GRID, Said, stored
 
 Here = Callable[..., Said]
 SMALL = "96k"
@@ -42,8 +42,7 @@ def kept(results: Path) -> int:
     """How many records there are, each of them whole."""
     store = Store(results)
     for cell in store.ids():
-        record = store.get(cell)
-        assert record is not None
+        record = stored(store, cell)
         store.verify(record)
     leftovers = {path.name for path in results.iterdir()} - {".running", *store.ids()}
     assert not leftovers

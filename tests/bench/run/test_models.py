@@ -14,7 +14,7 @@ import repfl
 from repfl.bench.errors import UserError
 from repfl.bench.run.task import Outcome, Task
 from repfl.bench.store.store import Store
-from tests.bench.conftest import task
+from tests.bench.conftest import stored, task
 
 Compute = Callable[..., Outcome]
 VALIDATED = {
@@ -37,8 +37,7 @@ def accuracies(store: Store, wanted: Task) -> list[tuple[int, int]]:
 
 
 def recorded(store: Store, wanted: Task, round_: int) -> list[tuple[int, int]]:
-    record = store.get(wanted.cell.id)
-    assert record is not None
+    record = stored(store, wanted.cell.id)
     rows = store.frame(record, "clients.parquet")
     assert rows is not None
     rows = rows[(rows["point"] == "post_agg") & (rows["round"] == round_)]
@@ -60,8 +59,7 @@ def test_a_clients_module_is_as_accurate_as_its_record_says(
     # interrupted and gone on with, wherever the best round lies
     while compute(wanted, keep_models=keep, stop=lambda: next(turn) % 2 > 0).status != "done":
         pass
-    record = store.get(wanted.cell.id)
-    assert record is not None
+    record = stored(store, wanted.cell.id)
     best = record.metrics["points"]["post_agg"]["best_val" if "partition" in changes else "max"]
     round_ = 6 if keep == "last" else best["round"]
     assert accuracies(store, wanted) == recorded(store, wanted, round_)
@@ -86,8 +84,7 @@ def test_a_clients_module_can_be_exported_for_batches_of_any_size(
 
 def test_what_all_clients_share_is_stored_once(store: Store, compute: Compute) -> None:
     compute(task("fedper", clients=3), keep_models="last")
-    record = store.get(task("fedper", clients=3).cell.id)
-    assert record is not None
+    record = stored(store, task("fedper", clients=3).cell.id)
     names = {name.partition("/")[0]: value.shape for name, value in store.models(record).items()}
     assert names["client"][0] == 3
     kinds = [name.partition("/")[0] for name in store.models(record)]

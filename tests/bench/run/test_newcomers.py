@@ -15,7 +15,7 @@ from repfl.bench.run import cost
 from repfl.bench.run.clients import clients_of
 from repfl.bench.run.task import Outcome
 from repfl.bench.store.store import Store
-from tests.bench.conftest import RECIPE, task
+from tests.bench.conftest import RECIPE, stored, task
 
 LATE = {"share": 0.25, "samples": 8, "epochs": 2}
 SPLIT = {**RECIPE["partition"], "val_share": 0.2}
@@ -49,8 +49,7 @@ def test_the_record_has_their_score_and_holds(
 ) -> None:
     cell = task(method, **CHANGES)
     assert compute(cell).status == "done"
-    record = store.get(cell.cell.id)
-    assert record is not None
+    record = stored(store, cell.cell.id)
     points = record.metrics["points"]
     assert 0 <= points["newcomers"]["last"]["mean"] <= 1
     assert points["newcomers"]["max"]["round"] == cell.cell.rounds

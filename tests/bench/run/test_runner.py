@@ -19,8 +19,7 @@ import pytest
 
 from repfl.bench.cli.main import call
 from repfl.bench.run import runner
-from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, GRID, Said, repfl, start
+from tests.bench.conftest import FAULTY, GRID, Said, digests, repfl, start
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
     '{ label = "FedAvg", method = "fedavg" }]\nrecipes = ["two", "three"]',
@@ -41,18 +40,6 @@ def slow_grid(tmp_path: Path, rounds: int = 12) -> Path:
 def command(grid: Path, results: Path, *more: str) -> list[str | Path]:
     where: list[str | Path] = ["run", "--grid", grid, "--results", results]
     return [*where, "--plugin", FAULTY, "--checkpoint", "0.001", *more]
-
-
-def digests(results: Path) -> dict[str, dict[str, str]]:
-    """Digests of all records, each of them whole and done."""
-    store, found = Store(results), {}
-    for cell in store.ids():
-        record = store.get(cell)
-        assert record is not None
-        store.verify(record)
-        assert record.status == "done", record.reason
-        found[cell] = record.provenance["digests"]
-    return found
 
 
 def nothing_left(results: Path) -> bool:

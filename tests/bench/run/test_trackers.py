@@ -11,7 +11,7 @@ import pytest
 
 from repfl.bench.run.task import Outcome
 from repfl.bench.store.store import Store
-from tests.bench.conftest import GRID, Said, task
+from tests.bench.conftest import GRID, Said, stored, task
 
 SEEN: list[tuple[str, Any]] = []
 
@@ -44,8 +44,7 @@ def test_a_tracker_follows_a_run_through_its_interruptions(
     assert compute(wanted, track=name).status == "done"
     assert [what for what, _ in SEEN] == ["start", "1", "end", "start", "2", "3", "end"]
     assert [told for what, told in SEEN if what == "end"] == ["interrupted", "done"]
-    record = store.get(wanted.cell.id)
-    assert record is not None
+    record = stored(store, wanted.cell.id)
     assert dict(SEEN)["3"] == record.metrics["value"]
 
 

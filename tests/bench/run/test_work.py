@@ -21,14 +21,13 @@ from repfl.bench.run.task import Options, Outcome
 from repfl.bench.run.work import crashed
 from repfl.bench.store import checkpoint
 from repfl.bench.store.store import Store
-from tests.bench.conftest import task
+from tests.bench.conftest import stored, task
 
 Compute = Callable[..., Outcome]
 
 
 def digests(store: Store, cell: str) -> dict[str, str]:
-    record = store.get(cell)
-    assert record is not None
+    record = stored(store, cell)
     assert record.status == "done", record.reason
     found: dict[str, str] = record.provenance["digests"]
     return found
@@ -83,8 +82,7 @@ def test_a_resumed_cell_has_all_of_its_seconds(
     wanted, asked = task("test-slow", hp={"seconds": 0.3}), count()
     assert compute(wanted, stop=lambda: next(asked) == 0).status == "interrupted"
     assert compute(wanted).status == "done"
-    record = store.get(wanted.cell.id)
-    assert record is not None
+    record = stored(store, wanted.cell.id)
     spent = record.provenance["seconds"]
     assert spent["wall"] > 0.9
     assert 0 < spent["processor"] < spent["wall"]
@@ -129,8 +127,7 @@ def test_divergence_is_a_status_with_its_round_and_its_data(
     assert "round 2" in outcome.reason
     wanted = task("test-nan", hp={"at": 2})
     assert compute(wanted).status == "diverged"
-    record = store.get(wanted.cell.id)
-    assert record is not None
+    record = stored(store, wanted.cell.id)
     assert sorted(record.provenance["data"]) == ["digits/test", "digits/train"]
 
 
@@ -206,8 +203,7 @@ def test_a_cell_that_makes_no_sense_is_skipped_with_its_reason(
 
 def test_provenance_says_how_a_number_was_made(store: Store, compute: Compute) -> None:
     compute(task())
-    record = store.get(task().cell.id)
-    assert record is not None
+    record = stored(store, task().cell.id)
     origin = record.provenance
     assert origin["versions"] == {"engine": ENGINE, "method": 1, "dataset": 1, "rule": 1}
     assert origin["platform"]["torch"]

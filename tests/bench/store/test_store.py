@@ -15,7 +15,7 @@ from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.run.task import Outcome
 from repfl.bench.store import store as stores
 from repfl.bench.store.store import Store, checksum, decode, stored_result
-from tests.bench.conftest import task
+from tests.bench.conftest import stored, task
 
 FIXTURES = Path(__file__).with_name("fixtures")
 Compute = Callable[..., Outcome]
@@ -23,8 +23,7 @@ Compute = Callable[..., Outcome]
 
 def look(store: Store, cell: str) -> None:
     """Read a record with everything beside it."""
-    record = store.get(cell)
-    assert record is not None
+    record = stored(store, cell)
     store.verify(record)
 
 
@@ -53,8 +52,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute
 def test_a_missing_or_foreign_file_is_noticed(store: Store, compute: Compute) -> None:
     cell = task().cell.id
     compute(task())
-    record = store.get(cell)
-    assert record is not None
+    record = stored(store, cell)
     (store.folder(cell) / "more").touch()
     with pytest.raises(Corrupt, match="more"):
         store.verify(record)
@@ -154,8 +152,7 @@ def test_what_is_no_record_is_refused(tmp_path: Path, data: bytes) -> None:
 def test_records_of_every_schema_still_load(schema: int) -> None:
     store = Store(FIXTURES / f"schema-{schema}")
     (cell,) = store.ids()
-    record = store.get(cell)
-    assert record is not None
+    record = stored(store, cell)
     store.verify(record)
     assert record.status == "done"
     assert 0 <= record.metrics["value"] <= 1
