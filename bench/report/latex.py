@@ -16,7 +16,6 @@ from repfl.bench.report.numbers import MARKS as FOUNDED
 from repfl.bench.report.sheet import Number, Sheet
 from repfl.paper_tables.core.verdict import EXACT, Verdict
 
-STYLES = ("report", "paper")
 WIDTH, ROWS, HEAD = 96, 24, 14
 """Characters beside each other and rows below each other in one LaTeX tabular; characters of a line
 of a heading.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from repfl.bench.cli.experiments import STYLES
 from repfl.bench.report import latex as tex
 from repfl.bench.report import lookup, render
 from repfl.bench.report import markdown as md
@@ -83,7 +84,7 @@ def faults(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("style", tex.STYLES)
+@pytest.mark.parametrize("style", STYLES)
 def test_every_table_of_the_suite_is_well_formed(style: str) -> None:
     assert len(everything()) >= 9
     found = {table.key: faults(latex(table, style)) for table in everything()}
@@ -124,7 +125,7 @@ def test_toy_runs_say_digits_and_stand_beside_no_reported_number() -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
-@pytest.mark.parametrize("style", tex.STYLES)
+@pytest.mark.parametrize("style", STYLES)
 def test_all_tables_compile(tmp_path: Path, style: str) -> None:
     body = "\n\\clearpage\n".join(latex(table, style) for table in everything())
     (tmp_path / "all.tex").write_text(CLASS % body, "utf-8")
