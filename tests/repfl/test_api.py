@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
@@ -72,11 +73,13 @@ def test_hyper_parameters_come_by_name_or_in_the_method(results: Path) -> None:
 def test_the_process_keeps_its_own_settings(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
+    gc.unfreeze()
     try:
         repfl.run("fedavg", OWN, results=tmp_path)
-        assert torch.get_num_threads() == 2
+        assert (torch.get_num_threads(), gc.get_freeze_count()) == (2, 0)
     finally:
         torch.set_num_threads(before)
+        gc.freeze()
 
 
 def test_a_grid_is_the_rows_of_load_in_its_own_order(results: Path) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from repfl.bench.errors import UserError
 from repfl.bench.run import machine
+from repfl.bench.run.task import Outcome
+from repfl.bench.store.store import Store
+from tests.bench.conftest import stored, task
 
 GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 
@@ -58,6 +62,9 @@ def test_freed_memory_is_used_again_without_asking_the_system() -> None:
 PEAKS = """
 import numpy as np
 from repfl.bench.run import machine
+from repfl.bench.run.task import Outcome
+from repfl.bench.store.store import Store
+from tests.bench.conftest import stored, task
 
 machine.keep_freed_memory()
 big = [np.ones(1 << 20) for _ in range(30)]  # 8 MiB each
@@ -71,6 +78,18 @@ print(high - machine.peak("cpu"))
 @GLIBC
 def test_a_cell_is_not_charged_with_what_the_one_before_it_held() -> None:
     assert int(python(PEAKS)[0]) > 200 << 20
+
+
+@GLIBC
+def test_a_record_is_not_charged_with_what_was_held_before(
+    store: Store, compute: Callable[..., Outcome]
+) -> None:
+    held = bytearray(400 << 20)
+    held[:: 1 << 12] = b"1" * len(held[:: 1 << 12])
+    high = machine.peak("cpu")
+    del held
+    compute(task())
+    assert stored(store, task().cell.id).provenance["peak_memory"] < high - (300 << 20)
 
 
 def test_a_process_is_not_charged_with_what_its_parent_held() -> None:
