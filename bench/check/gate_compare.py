@@ -114,11 +114,10 @@ def _states(then: Entry, now: Entry) -> Iterator[FirstDifference]:
         }
         if moved:
             most = max(moved, key=lambda name: moved[name])
-            others = (
-                f"; {len(moved)} of {len(before | after)} groups moved" if len(moved) > 1 else ""
-            )
+            more = f"; {len(moved)} of {len(before | after)} groups moved" if len(moved) > 1 else ""
             change = change_of(before.get(most), after.get(most))
-            yield FirstDifference(round_, TRAINED, f"{_when(round_)}, {most}: {change}{others}")
+            when = f"round {round_}" if round_ else "initial state"
+            yield FirstDifference(round_, TRAINED, f"{when}, {most}: {change}{more}")
             return
 
 
@@ -130,18 +129,11 @@ def _by_round(norms: Mapping[str, list[float | None]]) -> list[dict[str, float]]
     ]
 
 
-def _when(round_: int) -> str:
-    return f"round {round_}" if round_ else "initial state"
-
-
 def _scores(then: Entry, now: Entry) -> Iterator[FirstDifference]:
     """The first round of every scoring point in which other numbers of samples were right."""
     if then["totals"] != now["totals"]:
-        wrong = next(
-            point
-            for point in then["totals"] | now["totals"]
-            if _differs(then, now, "totals", point)
-        )
+        points = then["totals"] | now["totals"]
+        wrong = next(p for p in points if then["totals"].get(p) != now["totals"].get(p))
         yield FirstDifference(0, EARLY, f"{wrong}: other numbers of samples are scored")
     for point in then["counts"] | now["counts"]:
         before, after = then["counts"].get(point, {}), now["counts"].get(point, {})
@@ -153,10 +145,6 @@ def _scores(then: Entry, now: Entry) -> Iterator[FirstDifference]:
                 break
 
 
-def _differs(then: Entry, now: Entry, part: str, name: str) -> bool:
-    return bool(then[part].get(name) != now[part].get(name))
-
-
 def _count_moved(then: str | None, now: str | None) -> str:
     """How one scoring differs, in words; nothing if it does not."""
     if then is None or now is None:
@@ -164,11 +152,7 @@ def _count_moved(then: str | None, now: str | None) -> str:
     before, after = dict(_pairs(then)), dict(_pairs(now))
     if set(before) != set(after):
         return "other clients are scored"
-    moved = {
-        client: after[client] - before[client]
-        for client in before
-        if after[client] != before[client]
-    }
+    moved = {c: after[c] - before[c] for c in before if after[c] != before[c]}
     if sum(map(abs, moved.values())) <= SAMPLES:
         return ""
     client = next(iter(moved))
@@ -201,10 +185,8 @@ def _pairs(text: str) -> list[tuple[int, int]]:
 
 def _slack(entry: Entry) -> float:
     """By how much an accuracy may differ where samples may: that many of the smallest client."""
-    return SAMPLES / min(
-        (total for text in entry["totals"].values() for _, total in _pairs(text) if total),
-        default=1,
-    )
+    totals = [total for text in entry["totals"].values() for _, total in _pairs(text)]
+    return SAMPLES / min(filter(None, totals), default=1)
 
 
 def _agree(name: str, then: Any, now: Any, slack: float) -> bool:
@@ -216,7 +198,7 @@ def _agree(name: str, then: Any, now: Any, slack: float) -> bool:
         return True
     if slack and name.split(".")[0] in ("value", "points"):
         return abs(now - then) <= slack + CLOSE
-    return apart(then, now) <= (CLOSE)
+    return apart(then, now) <= CLOSE
 
 
 # -- numbers ---------------------------------------------------------------------------------------
