@@ -173,19 +173,19 @@ def transcribed(
     )
 
 
-@pytest.mark.parametrize(("model", "participation"), [("tiny", 1.0), ("tiny-bn", 0.5)])
 @pytest.mark.parametrize(
-    "hp",
+    ("hp", "model", "participation"),
     [
-        {},
-        {"select": "least", "limit": 0.3},
-        {"mode": "code", "every": 1, "limit": 0.3},
-        {"mode": "code", "every": 2},
+        ({}, "tiny", 1.0),
+        ({}, "tiny-bn", 0.5),
+        ({"select": "least", "limit": 0.3}, "tiny-bn", 0.5),
+        ({"mode": "code", "every": 1, "limit": 0.3}, "tiny", 1.0),
+        ({"mode": "code", "every": 2}, "tiny-bn", 0.5),
     ],
     ids=str,
 )
 def test_it_follows_its_plain_transcription(
-    model: str, participation: float, hp: dict[str, object]
+    hp: dict[str, object], model: str, participation: float
 ) -> None:
     sizes = (16, 9, 12, 7)
     run = toys.run(
