@@ -19,10 +19,8 @@ def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() ->
     found = make("fig2", fails=lambda item: item.row == "random")
     assert isinstance(found, Figure)
     assert "random on cifar10: failed (seed 0): out of memory" in found.notes
-    assert [c.holds for c in found.claims if "peers chosen" in c.text or "own model" in c.text] == [
-        None,
-        None,
-    ]
+    told = [c.holds for c in found.claims if "peers chosen" in c.text or "own model" in c.text]
+    assert told == [None] * 3
     with style():
         found.draw(sheet)
 
