@@ -4,8 +4,8 @@ FL-bench's server receives the heads in the order in which training ends and ret
 order in which clients were sampled. With one worker these orders are the same. FedOBP's authors
 logged FLUTE with two.
 
-repfl run --scale paper --artefact fedobp/table3 --dataset cifar10 --plugin
-bench/examples/two_workers.py \
+repfl run --scale paper --artefact fedobp/table3 --column calibration-m0.7 --seed 42 \
+    --plugin bench/examples/two_workers.py \
     --method "flute-two-workers[mode=flbench,body_epochs=1,detach=true,newcomer=global]"
 """
 
