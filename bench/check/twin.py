@@ -23,8 +23,8 @@ from repfl.bench.grid.cell import Cell, build_cell
 from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
-from repfl.bench.run.metrics import judged
 from repfl.bench.run.task import Options
+from repfl.bench.store.reported import judged
 
 if TYPE_CHECKING:
     import pandas as pd

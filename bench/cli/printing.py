@@ -223,10 +223,10 @@ def show_ending(
 
 def show_report(found: Reported) -> None:
     """Print what was made, what went wrong, and where the page is."""
-    from repfl.bench.report import text
+    from repfl.bench.report import terminal
 
     out = screen()
-    text.show(found.sheets, out)
+    terminal.show(found.sheets, out)
     for problem in found.problems:
         out.print(f"problem: {problem}", soft_wrap=True)
     out.print(f"\nreport: {real_path(found.page)}", soft_wrap=True)

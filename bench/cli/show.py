@@ -167,7 +167,7 @@ def _floor(record: Record) -> str:
 
 def _show_curves(out: Console, found: Found) -> None:
     """Print means over clients by round, and the curve that the result is from."""
-    from repfl.bench.run.metrics import judged
+    from repfl.bench.store.reported import judged
 
     result = "/".join(judged(found.record.cell["recipe"]["evaluation"]))
     for name in sorted({name for name in found.curves if name.endswith("/mean") or name == result}):

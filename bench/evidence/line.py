@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from repfl.bench.evidence import arithmetic
+from repfl.bench.evidence import consistency
 from repfl.bench.grid.cell import canonical
-from repfl.bench.run.metrics import judged
 from repfl.bench.store import versions
+from repfl.bench.store.reported import judged
 from repfl.bench.store.shape import misshapen
 from repfl.bench.store.store import Record, Store, checksum
 from repfl.bench.store.versions import Standing
@@ -144,7 +144,7 @@ def parse(text: str) -> Line:
             raise ValueError(f"cell {line.cell[:12]}: the id is not that of the cell")
         record = line.record
         shape = misshapen(record.status, record.metrics, record.provenance)
-        wrong = [shape] if shape else arithmetic.of_line(record, line.curves, line.counts)
+        wrong = [shape] if shape else consistency.of_line(record, line.curves, line.counts)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a published result: {type(error).__name__} {error}") from None
     if wrong:

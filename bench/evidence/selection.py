@@ -19,7 +19,7 @@ from repfl.bench.evidence.line import Curve
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.nested import dotted
 from repfl.bench.grid.planned import Planned
-from repfl.bench.run.metrics import judged
+from repfl.bench.store.reported import judged
 
 FELL = ("diverged", "failed")
 DIGITS = 6

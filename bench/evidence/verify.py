@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence import agreement, arithmetic, measured
+from repfl.bench.evidence import agreement, consistency, measured
 from repfl.bench.evidence.line import Line, line_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, canonical, reopen
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
+from repfl.bench.run.attempt import run_task
 from repfl.bench.run.machine import like, prepare_process
 from repfl.bench.run.task import Options, Task
-from repfl.bench.run.work import run_task
 from repfl.bench.store.provenance import data_moved
 from repfl.bench.store.store import Record, Store
 from repfl.datasets.core import prepare
@@ -121,7 +121,7 @@ def _stored(store: Store, cell: str, found: Verification) -> Record | None:
     except (Corrupt, UserError) as error:
         found.findings.append(one_line(error))
         return None
-    wrong = arithmetic.of_store(store, record)
+    wrong = consistency.of_store(store, record)
     found.findings += [f"record {cell[:12]}: {what}" for what in wrong]
     return None if wrong else record
 
@@ -201,7 +201,7 @@ def _partition_faults(record: Record) -> list[str]:
         return []
     try:
         cell = reopen(record.cell)
-        return arithmetic.of_partition(record, cell) if cell.id == record.id else []
+        return consistency.of_partition(record, cell) if cell.id == record.id else []
     except (UserError, DataError):
         return []  # told if it is to be computed again
 
@@ -280,7 +280,7 @@ def _again(subject: Subject, cell: Cell, found: Verification, told: Progress) ->
             )
             return
         here = fresh.provenance["platform"]["fingerprint"] == origin["platform"]["fingerprint"]
-        wrong = arithmetic.differing(_outcome(record), _outcome(fresh))
+        wrong = consistency.differing(_outcome(record), _outcome(fresh))
         if here and subject.line is not None:
             wrong += _kept(subject.line, line_of(fresh, Store(folder)))
     _conclude(subject, fresh, wrong, here, found)

@@ -18,8 +18,8 @@ from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report.claim_words import standing
-from repfl.bench.report.filling import sheet_of
 from repfl.bench.report.sheet import BLANK, Number
+from repfl.bench.report.to_sheet import sheet_of
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.core.result import Claim, Result

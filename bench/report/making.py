@@ -124,16 +124,16 @@ def _part(
     """One paper: its sheets, the runs behind them, what went wrong; and the files that were
     written.
     """
-    from repfl.bench.evidence import artefacts, best, measured
+    from repfl.bench.evidence import across_scales, artefacts, measured
     from repfl.bench.evidence.library import Known, Library
     from repfl.bench.report import render, runs
-    from repfl.bench.report.filling import sheet_of
+    from repfl.bench.report.to_sheet import sheet_of
     from repfl.paper_tables.core.published import read_published
 
     library, results = Library(store), []
     problems: list[str] = []
     failed: list[str] = []
-    shown = best.with_evidence(planned, library) if asked.best else list(planned)
+    shown = across_scales.with_evidence(planned, library) if asked.best else list(planned)
     told: dict[str, Any] = {}
     for scale in _rising(shown):
         mine = [item for item in shown if item.scale == scale]
@@ -143,7 +143,7 @@ def _part(
         failed += made.failed
         told |= runs.told(mine, Known(library, measured.read(mine[0].paper, scale)))
     order = list(dict.fromkeys(item.key for item in planned))
-    results = best.merged(results) if asked.best else results
+    results = across_scales.merged(results) if asked.best else results
     if asked.narrowed:
         results = [_narrowed(result, planned) for result in results]
     results.sort(key=lambda result: order.index(result.key))

@@ -10,9 +10,9 @@ from typing import Any
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.line import Counts, Curve
 from repfl.bench.grid.planned import Planned, unique
-from repfl.bench.run.metrics import TRAFFIC, judged
 from repfl.bench.run.record import as_made
 from repfl.bench.store import versions
+from repfl.bench.store.reported import TRAFFIC, judged
 from repfl.bench.store.store import Record
 
 POINTS = 60

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from repfl.bench.errors import StoreError
 from repfl.bench.run import machine, models, record, trackers
-from repfl.bench.run.metrics import summarise
 from repfl.bench.run.task import GRACE, Clocks, Options, Task, Tell
 from repfl.bench.store import checkpoint, provenance, versions
+from repfl.bench.store.reported import summarise
 from repfl.bench.store.store import MODELS, Record, Store
 
 if TYPE_CHECKING:

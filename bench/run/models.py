@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repfl.bench.errors import UserError
-from repfl.bench.run.metrics import best_round
 from repfl.bench.store import checkpoint
+from repfl.bench.store.reported import best_round
 from repfl.bench.store.store import Store
 
 if TYPE_CHECKING:

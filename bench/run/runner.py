@@ -20,10 +20,10 @@ import repfl.bench.run.executors.ray as on_ray
 from repfl.bench.errors import FAILED, FINE, INPUT, UserError
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import machine
+from repfl.bench.run.attempt import counts_as_done
 from repfl.bench.run.executors import EXECUTORS
 from repfl.bench.run.record import now
 from repfl.bench.run.task import Options, Outcome, Task
-from repfl.bench.run.work import counts_as_done
 from repfl.bench.store import provenance
 from repfl.bench.store.locks import held, sweep
 from repfl.bench.store.store import Record, Store, stored_result

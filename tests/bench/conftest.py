@@ -24,9 +24,9 @@ from repfl.bench.cli.main import call
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.recipes import recipe_from
+from repfl.bench.run.attempt import run_task
 from repfl.bench.run.executors import processes
 from repfl.bench.run.task import Options, Outcome, Task
-from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Record, Store, checksum
 from repfl.datasets.core import prepare
 from repfl.datasets.core import registry as datasets

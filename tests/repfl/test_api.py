@@ -59,7 +59,7 @@ def test_a_cell_is_the_one_that_the_command_line_knows() -> None:
 def test_a_stored_cell_is_not_computed_again(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repfl.bench.run.work.compute", None)
+    monkeypatch.setattr("repfl.bench.run.attempt.compute", None)
     assert repfl.run("fedavg", OWN, seed=1, results=results).status == "done"
 
 

@@ -13,9 +13,9 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from repfl.bench.report import numbers, overview
-from repfl.bench.report.address import embedded, emphasise, linked, noted, readme, slug
+from repfl.bench.report.links import embedded, emphasise, linked, noted, readme, slug
 from repfl.bench.report.sheet import Book, Number, Sheet
-from repfl.bench.report.site import compare, facts, preview, words
+from repfl.bench.report.site import compare, facts, link_picture, words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
@@ -32,9 +32,9 @@ def write(book: Book, out: Path) -> list[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
         made.append(name)
-    preview.draw(overview.summaries(book.sheets, book.papers), out, _css())
+    link_picture.draw(overview.summaries(book.sheets, book.papers), out, _css())
     (out / words.ARCHIVE).write_bytes(words.archive(book, out))
-    return [*made, preview.FILE, words.ARCHIVE]
+    return [*made, link_picture.FILE, words.ARCHIVE]
 
 
 def pages(book: Book) -> Iterator[tuple[str, str]]:
@@ -45,7 +45,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
 
     def page(path: str, template: str, **told: Any) -> tuple[str, str]:
         root = "../" * path.count("/")
-        told = {"root": root, "path": path, "preview": preview.FILE, **told}
+        told = {"root": root, "path": path, "preview": link_picture.FILE, **told}
         return path, templates.get_template(template).render(told)
 
     yield page("index.html", "index.html.j2", **_first_screen(book, summaries, board))

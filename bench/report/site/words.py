@@ -6,7 +6,7 @@ import io
 import zipfile
 from pathlib import Path
 
-from repfl.bench.report.address import slug
+from repfl.bench.report.links import slug
 from repfl.bench.report.sheet import Book, Number, Sheet
 from repfl.bench.report.site.leaderboard import Leaderboard
 from repfl.paper_tables.core.verdict import Kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from repfl.bench.run.attempt import run_task
 from repfl.bench.run.machine import places, prepare_process, settings_restored
 from repfl.bench.run.task import Options, Outcome, Task, Tell
-from repfl.bench.run.work import run_task
 
 
 def execute(

@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from repfl.bench.run import machine
+from repfl.bench.run.attempt import crashed, run_task
 from repfl.bench.run.task import GRACE, Options, Outcome, Task, Tell
-from repfl.bench.run.work import crashed, run_task
 
 CONTEXT = multiprocessing.get_context("spawn")
 LEAVING = 2.0

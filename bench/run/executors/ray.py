@@ -25,8 +25,8 @@ from typing import Any
 from repfl.bench.errors import UserError, one_line
 from repfl.bench.grid.plugins import files
 from repfl.bench.run import machine
+from repfl.bench.run.attempt import crashed, run_task
 from repfl.bench.run.task import GRACE, Options, Outcome, Task, Tell
-from repfl.bench.run.work import crashed, run_task
 from repfl.bench.store.provenance import KERNEL_VARIABLES, ROOT
 
 TRIES = 4

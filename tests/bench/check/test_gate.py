@@ -19,7 +19,7 @@ from repfl.algorithms.fedavg import FedAvg
 from repfl.bench.check import contract, gate, gate_cells
 from repfl.bench.errors import UserError
 from repfl.bench.grid.grid import Grid
-from repfl.bench.run import metrics
+from repfl.bench.store import reported
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
@@ -171,8 +171,8 @@ def scored_on_training_data(patch: pytest.MonkeyPatch) -> str:
 
 
 def wrong_floor(patch: pytest.MonkeyPatch) -> str:
-    proper = metrics.summarise
-    patch.setattr(metrics, "summarise", proper)
+    proper = reported.summarise
+    patch.setattr(reported, "summarise", proper)
     patch.setattr(
         "repfl.bench.run.compute.summarise",
         lambda rows, recipe, floor, count: proper(rows, recipe, floor[::-1], count),

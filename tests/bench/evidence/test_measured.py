@@ -22,10 +22,10 @@ from repfl.bench.evidence.line import Counts, Curve, Line
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report import render
-from repfl.bench.report.filling import sheet_of
 from repfl.bench.report.markdown import markdown
+from repfl.bench.report.to_sheet import sheet_of
+from repfl.bench.run.attempt import run_task
 from repfl.bench.run.task import Options, Outcome, Task
-from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Absent, Result, Table
 from tests.bench.conftest import GRID

@@ -16,15 +16,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from repfl.bench.evidence import arithmetic, measured
+from repfl.bench.evidence import consistency, measured
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.line import Curve, Line
 from repfl.bench.evidence.verify import Verification, of_published, of_store
 from repfl.bench.grid.cell import reopen
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
+from repfl.bench.run.attempt import run_task
 from repfl.bench.run.task import Options, Outcome, Task
-from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Record, Store
 from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.errors import DataError
@@ -181,7 +181,7 @@ def lifted(line: Line) -> Line:
     assert counts is not None
     correct = counts.correct.copy()
     correct[(correct < counts.total).argmax()] += 1
-    right = arithmetic.accuracies(correct, counts.total)
+    right = consistency.accuracies(correct, counts.total)
     curve = line.curves[name]
     values = curve.values.copy()
     values[-1] = right["pooled"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.report import filling, render
+from repfl.bench.report import render, to_sheet
 from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import pages
 from repfl.paper_tables.core.result import Result, Table
@@ -65,7 +65,7 @@ def write(out: Path) -> Book:
     wants = {"Ours & co_|hard": {"cells": 3, "seconds": 7200, "command": "repfl run --cell abc"}}
 
     def tell(result: Result) -> Sheet:
-        return filling.sheet_of(
+        return to_sheet.sheet_of(
             result,
             {},
             command=f"repfl report --artefact {result.key}",

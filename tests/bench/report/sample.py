@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from repfl.bench.report import render
-from repfl.bench.report.filling import sheet_of
 from repfl.bench.report.latex import latex
 from repfl.bench.report.markdown import markdown
+from repfl.bench.report.to_sheet import sheet_of
 from repfl.paper_tables.core import captions, figures, plots, ranking, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN

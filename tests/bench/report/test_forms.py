@@ -16,7 +16,7 @@ from repfl.bench.cli.experiments import STYLES
 from repfl.bench.report import latex as tex
 from repfl.bench.report import lookup, render
 from repfl.bench.report import markdown as md
-from repfl.bench.report.filling import sheet_of
+from repfl.bench.report.to_sheet import sheet_of
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.grid import grid as grids
-from repfl.bench.report.address import named
+from repfl.bench.report.links import named
 
 PAPERS = [paper for paper in grids.files() if paper != "board"]
 

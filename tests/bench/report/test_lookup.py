@@ -10,7 +10,7 @@ import pytest
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report import filling, lookup, overview
+from repfl.bench.report import lookup, overview, to_sheet
 from repfl.paper_tables.core.published import read_published
 from tests.bench.conftest import Said
 
@@ -51,7 +51,7 @@ def test_an_artefact_lists_its_numbers_with_names_that_work(here: Here) -> None:
 def test_every_published_number_is_counted_once(paper: str) -> None:
     """In a table, in a figure, or in a claim; a printed dash is no number."""
     published = read_published(grids.files()[paper].parent / "published").frame
-    sheets = [filling.sheet_of(each, {}) for each in lookup.made(paper, "paper")]
+    sheets = [to_sheet.sheet_of(each, {}) for each in lookup.made(paper, "paper")]
     (found,) = overview.summaries(sheets, {})
     assert found.published == len(published) - int((published["mean"] == "").sum())
     assert len(found.numbers) == sum(found.verdicts.values())

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from repfl.bench.report import numbers, overview
-from repfl.bench.report.filling import sheet_of
 from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import as_json
+from repfl.bench.report.to_sheet import sheet_of
 from repfl.paper_tables.core import ranking, seeds, tables
 from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.core.seeds import OfSeed

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from repfl.bench.run.attempt import run_task
 from repfl.bench.run.machine import prepare_process
 from repfl.bench.run.task import Options, Task
-from repfl.bench.run.work import run_task
 from repfl.bench.store.locks import sweep
 from repfl.bench.store.store import Store
 from tests.bench.conftest import digests, task

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from repfl.bench.evidence import arithmetic
+from repfl.bench.evidence import consistency
 from repfl.bench.evidence.verify import of_store
 from repfl.bench.grid.recipes import residents
 from repfl.bench.run import cost
@@ -54,7 +54,7 @@ def test_the_record_has_their_score_and_holds(
     assert 0 <= points["newcomers"]["last"]["mean"] <= 1
     assert points["newcomers"]["max"]["round"] == cell.cell.rounds
     assert points["post_agg"]["best_val"] is not None
-    assert arithmetic.of_partition(record, cell.cell) == []
+    assert consistency.of_partition(record, cell.cell) == []
     assert of_store(store, rerun=1).findings == []
     clients = store.frame(record, "clients.parquet")
     assert clients is not None

@@ -104,8 +104,8 @@ def test_the_marker_of_another_machine_is_heeded_and_reported(store: Store) -> N
     from repfl.bench.evidence.status import (
         Statuses,  # here, so that the processes of other tests start without it
     )
+    from repfl.bench.run.attempt import run_task
     from repfl.bench.run.task import Options
-    from repfl.bench.run.work import run_task
     from tests.bench.conftest import task
 
     wanted = task()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.run.metrics import best_round, summarise
+from repfl.bench.store.reported import best_round, summarise
 
 MEANS = {1: 0.5, 2: 0.9, 3: 0.9, 4: 0.6}
 VALIDATION = {1: 0.1, 2: 0.2, 3: 0.8, 4: 0.8}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure as Canvas
 
-from repfl.bench.evidence import best
+from repfl.bench.evidence import across_scales
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
@@ -33,7 +33,7 @@ def tables() -> list[Table]:
 
 
 def merged(results: list[Result]) -> Table:
-    (found,) = best.merged(results)
+    (found,) = across_scales.merged(results)
     assert isinstance(found, Table)
     return found
 
@@ -91,7 +91,7 @@ def curves(scale: str, methods: list[str], rounds: int) -> Figure:
 def test_a_long_curve_is_never_hidden_by_short_ones_however_many() -> None:
     desk = curves("desk", ["FedAvg", "FedPer", "APFL", "Local"], 2)
     paper = curves("paper", ["FedAvg", "FedPer"], 400)
-    (found,) = best.merged([desk, paper])
+    (found,) = across_scales.merged([desk, paper])
     assert isinstance(found, Figure)
     assert found.scale == "paper"
     assert dict(found.data.groupby("label").size()) == {
@@ -107,11 +107,11 @@ def test_a_long_curve_is_never_hidden_by_short_ones_however_many() -> None:
 
 def test_short_curves_are_drawn_if_there_are_no_long_ones() -> None:
     desk, paper = curves("desk", ["FedAvg"], 2), curves("paper", [], 0)
-    (found,) = best.merged([desk, paper])
+    (found,) = across_scales.merged([desk, paper])
     assert isinstance(found, Figure)
     assert (found.scale, found.ids, len(found.data)) == ("desk", desk.ids, 2)
     whole = curves("paper", ["FedAvg"], 400)
-    (found,) = best.merged([desk, whole])
+    (found,) = across_scales.merged([desk, whole])
     assert isinstance(found, Figure)
     assert (found.ids, found.notes) == (whole.ids, ())
 
@@ -126,23 +126,25 @@ def test_points_are_of_the_highest_scale_that_has_any() -> None:
         )
         for scale, ids, ours in (("paper", ("a",), nan), ("desk", ("a", "b"), 7.0))
     }
-    (found,) = best.merged(list(points.values()))
+    (found,) = across_scales.merged(list(points.values()))
     assert found.scale == "desk"
     filled = replace(points["paper"], data=points["desk"].data)
-    (found,) = best.merged([points["desk"], filled])
+    (found,) = across_scales.merged([points["desk"], filled])
     assert found.scale == "paper"
 
 
 def planned(**asked: Any) -> list[Planned]:
     return [
-        item for scale in best.REAL for item in plan(Selection(scale=scale, **asked), beside=True)
+        item
+        for scale in across_scales.REAL
+        for item in plan(Selection(scale=scale, **asked), beside=True)
     ]
 
 
 def test_only_scales_of_which_something_is_known_are_made(tmp_path: Path) -> None:
     items = planned(papers=["star-pfl"])
-    kept = best.with_evidence(items, Library(Store(tmp_path)))
+    kept = across_scales.with_evidence(items, Library(Store(tmp_path)))
     assert {item.scale for item in kept if item.artefact == "table3"} == {"paper", "desk"}
     assert {item.scale for item in kept if item.artefact == "table2"} == {"desk"}
-    nothing = best.with_evidence(items, Library(Store(tmp_path)), tmp_path)
+    nothing = across_scales.with_evidence(items, Library(Store(tmp_path)), tmp_path)
     assert {item.scale for item in nothing} == {"paper"}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repfl.bench.run.metrics import Rows, judged, reported, summarise
 from repfl.bench.store.digest import of_arrays, of_curves
+from repfl.bench.store.reported import Rows, judged, reported, summarise
 from repfl.bench.store.store import Record, Store
 
 if TYPE_CHECKING:

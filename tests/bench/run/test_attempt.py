@@ -15,10 +15,10 @@ import pytest
 
 from repfl.algorithms.core import ENGINE
 from repfl.bench.run import clients
+from repfl.bench.run.attempt import crashed
 from repfl.bench.run.executors.inline import execute
 from repfl.bench.run.record import now
 from repfl.bench.run.task import Options, Outcome
-from repfl.bench.run.work import crashed
 from repfl.bench.store import checkpoint
 from repfl.bench.store.store import Store
 from tests.bench.conftest import stored, task

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.bench.report import claim_words, numbers
-from repfl.bench.report.address import addressed, slug
+from repfl.bench.report.links import addressed, slug
 from repfl.bench.report.sheet import BLANK, Head, Number, Order, Sheet
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.result import Column, Figure, Result, Table
