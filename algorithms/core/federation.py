@@ -34,7 +34,10 @@ PASS_BATCH = 500
 
 
 class Federation(Recorder):
-    """N clients with their data, one model architecture, and a protocol."""
+    """N clients with their data, one model architecture, and a protocol.
+
+    `round` is 1, 2, ... while a method's `round` runs, and 0 in its `init`.
+    """
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from pydantic import AliasChoices, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
@@ -173,6 +173,13 @@ class MethodError(ValueError):
     """A method is declared or built wrongly."""
 
 
+FAMILIES = (
+    "clustered", "decentralised", "fine-tuning", "global", "hypernetwork", "local", "mask",
+    "mixture", "partial", "prototype", "regularised",
+)  # fmt: skip
+"""What methods are grouped by; `global` ones score all clients with one model."""
+
+
 _REGISTRY: dict[str, Entry] = {}
 M = TypeVar("M", bound=Method[Any])
 
@@ -211,11 +218,34 @@ def register(
             raise MethodError(
                 f"method {name!r} is registered twice: {old.cls.__module__} and {cls.__module__}"
             )
+        if family not in FAMILIES:
+            raise MethodError(
+                f"method {name!r}: unknown family {family!r}; valid: {', '.join(FAMILIES)}"
+            )
+        _check_defaults(name, cls.HP)
         facts = (title, paper, year, family, cls, needs, version, variants, sends)
         _REGISTRY[name] = Entry(name, *facts, cost, quick or {}, gate or {}, files)
         return cls
 
     return add
+
+
+def _check_defaults(name: str, hp: type) -> None:
+    """Refuse a default outside its own range: pydantic checks only what is given."""
+    defaults = {}
+    for field_, info in getattr(hp, "__pydantic_fields__", {}).items():
+        alias = info.validation_alias
+        spelled = str(alias.choices[0]) if isinstance(alias, AliasChoices) else field_
+        defaults[spelled] = info.get_default(call_default_factory=True)
+    try:
+        hp(**defaults)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field_, message = ".".join(map(str, first["loc"])), first["msg"]
+        raise MethodError(
+            f"method {name!r}: default {field_} = {first['input']!r} is not valid:"
+            f" {message[:1].lower()}{message[1:]}"
+        ) from None
 
 
 def methods() -> Mapping[str, Entry]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, selection
 from repfl.bench.evidence.library import Known, Library
 from repfl.bench.evidence.planned_evidence import PlannedEvidence
 from repfl.bench.grid import grid as grids
+from repfl.bench.grid import plugins
 from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.grid.schema import written_out
 from repfl.bench.store.store import Record
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         whole = _whole(paper, mine, made)
         results = [result for result in made.results if result.paper == paper]
         made.problems += unplaced(paper, published, results, whole)
+        made.problems += misnamed(mine, results)
     made.problems += library.problems
     return made
 
@@ -93,18 +96,34 @@ def published_by(paper: str, made: Made) -> pd.DataFrame:
 
 def one(first: Planned, evidence: PlannedEvidence, made: Made) -> Result:
     """Make one artefact, or return the reason why there is none."""
+    from repfl.paper_tables.core.errors import PaperError
     from repfl.paper_tables.core.result import Absent
 
     paper, name = first.paper, first.artefact
     try:
-        return renderer(first)(evidence)
+        result = renderer(first)(evidence)
     except (UserError, Corrupt) as error:
         reason = one_line(error)
     except Exception as error:  # one artefact's fault must not cost the others
-        reason = f"{type(error).__name__}: {one_line(error)}"
+        kind = "" if isinstance(error, PaperError) else f"{type(error).__name__}: "
+        line = plugins.line_of(error, grids.folder(paper)).removeprefix("/")
+        reason = f"{line and line + ': '}{kind}{one_line(error)}"
+    else:
+        return _named(result, first)
     made.failed.append(f"{paper}/{name}")
     made.problems.append(f"artefact {paper}/{name}: {reason}")
     return Absent(paper, name, name, f"This artefact could not be made: {reason}", evidence.scale)
+
+
+def _named(result: Result, item: Planned) -> Result:
+    """Return a result if it has the name that the grid gives it."""
+    if result.key != item.key:
+        file = grids.folder(item.paper) / "artefacts.py"
+        raise UserError(
+            f"{file}: the function of {item.artefact!r} returns"
+            f" {(result.paper, result.name)}; did you mean {(item.paper, item.artefact)}?"
+        )
+    return result
 
 
 def renderer(item: Planned) -> Callable[[Evidence], Result]:
@@ -148,17 +167,58 @@ def unplaced(
         where = ", ".join(str(row[name]) for name in ("dataset", "setting", "metric") if row[name])
         yield (
             f"{paper}/published/{row['source']}: {row['method']} ({where}) = {row['mean']} stands"
-            f" in no artefact; {_hint(str(row['method']), owner, made)}"
+            f" in no artefact; {_hint(row, owner, made)}"
         )
 
 
-def _hint(method: str, owner: Result | None, made: dict[str, Result]) -> str:
-    """Say what is probably mistyped."""
+def _hint(row: Mapping[Any, Any], owner: Result | None, made: Mapping[str, Result]) -> str:
+    """Say which part of a published number's place is probably mistyped."""
     from repfl.paper_tables.core.result import Table
 
-    tables = [owner] if owner else made.values()
-    rows = [str(row) for each in tables if isinstance(each, Table) for row in each.frame["row"]]
-    if method not in rows:
-        return f"there is no row {method!r}: {nearest(method, set(rows))}"
-    name = owner.name if owner else "any table"
-    return f"no column of {name} has this dataset and setting"
+    shown = [each for each in ([owner] if owner else made.values()) if isinstance(each, Table)]
+    sought = {place for each in shown for place in each.looked_up}
+    name, method = owner.name if owner else "any table", str(row["method"])
+    known = {place[-1] for place in sought} or {
+        str(label) for t in shown for label in t.frame["row"]
+    }
+    if method not in known:
+        return f"no row of {name} is published as {method!r}: {nearest(method, known)}"
+    for index, field_ in enumerate(("table", "dataset", "setting")):
+        known = {place[index] for place in sought}
+        if known and row[field_] not in known:
+            return (
+                f"no column of {name} has {field_} {row[field_]!r}: {nearest(row[field_], known)}"
+            )
+    here, known = (
+        f"{row['dataset']}, {row['setting']}",
+        {f"{place[1]}, {place[2]}" for place in sought},
+    )
+    if known and here not in known:
+        return f"no column of {name} has dataset and setting {here!r}: {nearest(here, known)}"
+    return f"no row and column of {name} have its dataset, setting and metric"
+
+
+def misnamed(planned: Sequence[Planned], results: Sequence[Result]) -> Iterator[str]:
+    """Yield a line per published row of a table that the grid lacks, if the grid has a row that the
+    table lacks.
+    """
+    from repfl.paper_tables.core.result import Table
+
+    for result in results:
+        mine = [item for item in planned if item.artefact == result.name]
+        if not mine or not isinstance(result, Table):
+            continue
+        path = mine[0].file or grids.files()[result.paper]
+        cells = written_out(grids.read(path).file, result.name)
+        labels = {row.label for each in cells for row in each.rows}
+        if labels - {item.row for item in mine}:
+            continue  # some rows were selected, and the others are rightly empty
+        frame = result.frame
+        published = set(frame.loc[frame["source"] != "", "row"])
+        measured = set(frame.loc[frame["ours"].notna(), "row"])
+        for row in sorted(published - labels - measured):
+            if spare := (labels & set(frame["row"])) - published:
+                yield (
+                    f"{result.key}: row {row!r} is not in the grid's {result.name};"
+                    f" {nearest(row, spare)}"
+                )

@@ -170,7 +170,7 @@ def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
                 yield seen
         except (Exception, SystemExit) as error:
             text = f"{type(error).__name__}: {one_line(error)}"
-            raise UserError(f"{what}{_line(error, path)}: {text}") from None
+            raise UserError(f"{what}{line_of(error, path)}: {text}") from None
         if change := moved(before):
             raise UserError(
                 f"{what}: changes {change}, and with it the results of other methods; pass it to"
@@ -195,7 +195,7 @@ def _file_digest(file: Path) -> str:
     return sha256(sha256(file.read_bytes()).digest()).hexdigest()
 
 
-def _line(error: BaseException, path: Path | None) -> str:
+def line_of(error: BaseException, path: Path | None) -> str:
     """Return the line of the user's file, or of a file in the user's folder, that raised."""
     if isinstance(error, SyntaxError):
         return f":{error.lineno}"

@@ -185,6 +185,10 @@ def _describe(
 ) -> Dataset:
     """Return a description without published facts."""
     images = len(shape) == 3
+    if len(shape) == 3 and shape[0] != shape[1]:
+        raise DataError(
+            f"{name}: shape {shape} is not valid; valid: (height, width, channels) of square images"
+        )
     defaults = {"title": name, "homepage": "", "licence": "", "citation": ""}
     return Dataset(
         **{

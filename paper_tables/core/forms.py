@@ -47,10 +47,12 @@ def table(
     are not needed if the long `frame` is given. If rows are `compared`, there are statistics over
     all columns, of the `scored` part of the frame. Orders are among the `competing` rows.
     """
+    sought: frozenset[tuple[str, ...]] = frozenset()
     if frame is None:
         rows = tables.with_guests(rows, evidence)
         at = places or {column.key: Place("", "") for column in columns}
         frame = tables.accuracy_frame(evidence, number, rows, columns, at, printing)
+        sought = tables.looked_up(number, rows, columns, at)
     orders = ranking.orderings(frame[frame["row"].isin(competing)] if competing else frame, columns)
     full = evidence.scale == "paper"
     ranked = frame if scored is None else scored
@@ -68,6 +70,7 @@ def table(
         tables.layout_of(frame, rows, columns, **layout),
         orders if full else (),
         ranking.summary(evidence, ranked, rows) if compared else pd.DataFrame(),
+        looked_up=sought,
     )
 
 

@@ -183,6 +183,8 @@ class Table(Result):
     """Statistics per row over all columns, such as average ranks; the index names the rows."""
     tested: str = TESTED
     """What the statistics are of."""
+    looked_up: frozenset[tuple[str, ...]] = frozenset()
+    """The table, dataset, setting and method of every published number that it looked for."""
 
     @cached_property
     def printed(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.core import measuring
+from repfl.paper_tables.core.errors import PaperError
 from repfl.paper_tables.core.evidence import Evidence, listed, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
 from repfl.paper_tables.core.seeds import common_floor, mixed
@@ -199,11 +200,7 @@ def accuracy_frame(
         for column in columns:
             if row.only and column.key not in row.only:
                 continue
-            place = (
-                printed[column.key]
-                if row.setting is None
-                else replace(printed[column.key], setting=row.setting)
-            )
+            place = place_of(row, column, printed)
             found = (
                 published_row(evidence.published, table, place, row.printed)
                 if row.printed
@@ -222,6 +219,29 @@ def accuracy_frame(
             }
             cells.append(conclude(cell, column.unit, kind, printing=printing))
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
+
+
+def place_of(row: Row, column: Column, places: Mapping[str, Place]) -> Place:
+    """Return where the published number of a row and a column stands."""
+    if column.key not in places:
+        raise PaperError(f"column {column.key!r} has no place; valid: {', '.join(places)}")
+    place = places[column.key]
+    return place if row.setting is None else replace(place, setting=row.setting)
+
+
+def looked_up(
+    table: str, rows: Sequence[Row], columns: Sequence[Column], places: Mapping[str, Place]
+) -> frozenset[tuple[str, ...]]:
+    """Return the table, dataset, setting and method of every published number that is looked
+    for.
+    """
+    asked = [
+        (row, place_of(row, column, places))
+        for row in rows
+        for column in columns
+        if row.printed and column.key in (row.only or (column.key,))
+    ]
+    return frozenset((table, place.dataset, place.setting, row.printed) for row, place in asked)
 
 
 def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:

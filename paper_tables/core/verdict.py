@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repfl.paper_tables.core.errors import PaperError
+from repfl.paper_tables.core.evidence import RULES
 from repfl.paper_tables.core.statistics import FEWEST, Prior, half_width, pooled
 
 MARGIN = 1.0
@@ -104,13 +106,20 @@ class Printing:
     runs: int = 1
     """Runs behind each mean; one, which gives the widest interval, if the paper does not say."""
     rule: str = ""
-    """The rule by which it picked a round, by its text or code: last or max; empty: unknown."""
+    """The rule by which it picked a round, by its text or code: last, max or best-val; empty:
+    unknown.
+    """
     doubt: str = ""
     """What speaks against reading its ± as a spread over these runs. A doubted ± enters no verdict,
     and the mean counts as one run.
     """
     repeated: bool = False
     """Whether one run beside equal ones is a documented other reading."""
+
+    def __post_init__(self) -> None:
+        if self.rule and self.rule not in RULES:
+            valid = ", ".join(RULES)
+            raise PaperError(f"Printing(rule={self.rule!r}) is not valid; valid: {valid}")
 
     @property
     def readings(self) -> dict[Reading, bool]:

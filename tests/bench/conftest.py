@@ -40,7 +40,7 @@ from repfl.algorithms.core.method import register
 from repfl.algorithms.fedavg import FedAvg
 
 
-@register("test-peeking", title="P", paper="none", year=2026, family="test", sends="as FedAvg")
+@register("test-peeking", title="P", paper="none", year=2026, family="partial", sends="as FedAvg")
 class Peeking(FedAvg):
     "Adds what it sees of the test labels."
 

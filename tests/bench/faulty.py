@@ -44,7 +44,7 @@ class Steady(Method):
 
 def misbehave(name: str) -> object:
     return register(
-        name, title=name, paper="none", year=2026, family="test", sends="the whole model"
+        name, title=name, paper="none", year=2026, family="partial", sends="the whole model"
     )
 
 

@@ -81,7 +81,7 @@ JOINED = """
 from repfl.algorithms.core.method import register
 from repfl.algorithms.fedavg import FedAvg
 
-register("test-joined", title="J", paper="none", year=2026, family="test", sends="as FedAvg")(
+register("test-joined", title="J", paper="none", year=2026, family="partial", sends="as FedAvg")(
     type("Joined", (FedAvg,), {"__module__": __name__})
 )
 """

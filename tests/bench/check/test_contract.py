@@ -18,7 +18,7 @@ from repfl.algorithms.math.class_stats import class_statistics
 
 
 def slip(name):
-    return register(name, title=name, paper="none", year=2026, family="test", sends="as FedAvg")
+    return register(name, title=name, paper="none", year=2026, family="partial", sends="as FedAvg")
 
 
 def seen(fed, models, split="test"):

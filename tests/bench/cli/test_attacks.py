@@ -184,7 +184,7 @@ def as_before() -> Iterator[None]:
 
 HEADER = "import torch\nfrom repfl.algorithms.core.method import Method, register\n"
 FEDAVG = """
-@register("{name}", title="x", paper="x", year=2026, family="x", sends="x")
+@register("{name}", title="x", paper="x", year=2026, family="partial", sends="x")
 class FedAvg(Method):
     "x"
 """

@@ -55,8 +55,16 @@ def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (",FedPer,", ",FedPerr,", "there is no row 'FedPerr': did you mean FedPer"),
-        ("16 clients,FedAvg", "17 clients,FedAvg", "no column of table1 has this dataset"),
+        (
+            ",FedPer,",
+            ",FedPerr,",
+            "no row of table1 is published as 'FedPerr': did you mean FedPer",
+        ),
+        (
+            "16 clients,FedAvg",
+            "17 clients,FedAvg",
+            "no column of table1 has setting '17 clients': did you mean",
+        ),
         ("My", "My", ""),
     ],
 )
@@ -86,3 +94,41 @@ def test_a_papers_mistakes_are_told_with_file_and_line(here: Here, paper: Path) 
     assert said.code == 2
     assert "artefacts.py:1: ModuleNotFoundError" in said.err
     assert "sixth-one" not in grids.files()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "words"),
+    [
+        ('(PAPER, "table1")', '("sixthone", "table1")', 2, "did you mean ('sixth-one', 'table1')?"),
+        (
+            'Row("FedPer")',
+            'Row("Fed-Per", "FedPer")',
+            1,
+            "row 'Fed-Per' is not in the grid's table1",
+        ),
+        ('Column("few"', 'Column("feww"', 3, "column 'feww' has no place; valid: few, many"),
+        ('rule="last"', 'rule="lastt"', 2, "artefacts.py:20: PaperError: Printing(rule='lastt')"),
+        (
+            '"8 clients"), "many"',
+            '"9 clients"), "many"',
+            1,
+            "has setting '8 clients': did you mean",
+        ),
+        (
+            '{"few": Place("digits"',
+            '{"few": Place("d"',
+            1,
+            "dataset and setting 'digits, 8 clients'",
+        ),
+    ],
+)
+def test_a_mistake_in_the_table_is_told_with_its_part(
+    here: Here, paper: Path, old: str, new: str, code: int, words: str
+) -> None:
+    file = paper / "artefacts.py"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    said = here("report", *asked(paper))
+    assert said.code == code
+    assert words in said.out + said.err

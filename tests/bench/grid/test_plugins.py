@@ -154,6 +154,17 @@ def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_pa
     assert next(each for each in said if each["name"] == "try-dataset")["present"]
 
 
+METHOD = """
+from repfl.algorithms.core.method import Method, hyperparameters, param, register
+@hyperparameters
+class HP:
+    share: float = param({share}, "", le=1)
+@register("mine", title="", paper="", year=2026, family="{family}", sends="")
+class Mine(Method):
+    HP = HP
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -169,6 +180,13 @@ def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_pa
             "partitioner('iid', dict)(print)",
             "'iid' is registered twice",
         ),
+        (
+            "from repfl.datasets.core.custom import from_npz, register\n"
+            "register(from_npz('pics', 'x.npz', classes='ab', shape=(3, 16, 16)))",
+            "valid: (height, width, channels) of square images",
+        ),
+        (METHOD.format(share=1.9, family="mask"), "default share = 1.9 is not valid: input should"),
+        (METHOD.format(share=0.9, family="masks"), "unknown family 'masks'; valid: clustered,"),
     ],
 )
 def test_names_are_checked_and_taken_once(

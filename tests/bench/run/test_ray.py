@@ -33,7 +33,7 @@ from tests.bench.faulty import Steady
 
 
 @register(
-    "test-noted", title="test-noted", paper="none", year=2026, family="test", sends="everything"
+    "test-noted", title="test-noted", paper="none", year=2026, family="partial", sends="everything"
 )
 class Noted(Steady):
     def fault(self, fed):
