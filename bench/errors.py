@@ -19,6 +19,10 @@ wrong; some cells or artefacts failed.
 """
 
 
+FROM_PLUGINS = ("method", "dataset", "model", "partition.rule", "paper", "name")
+"""Of what plug-ins add names."""
+
+
 class UserError(Exception):
     """What was asked for cannot be done: one line, and an exit code, which is 2 (wrong input)
     unless it is said otherwise.
@@ -46,9 +50,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def unknown(what: str, name: str, known: Iterable[str], place: str = "") -> UserError:
     """The refusal of a name that nobody knows."""
-    return UserError(
-        f"{place + ': ' if place else ''}unknown {what} {name!r}; {nearest(name, known)}"
-    )
+    hint = nearest(name, known) + (" (or a missing --plugin)" if what in FROM_PLUGINS else "")
+    return UserError(f"{place + ': ' if place else ''}unknown {what} {name!r}; {hint}")
 
 
 def no_name(what: str, name: str, place: str, example: str) -> UserError:

@@ -107,7 +107,7 @@ def info(
 
         if "/" not in name:
             raise unknown("name", name, _names())
-        return statement(name)
+        return statement(name, plugins=plugin)
     if as_json:
         print_json(dict(found))
     for kind, facts in () if as_json else found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,10 +31,11 @@ LARGE = 4 << 30
 
 
 def screen() -> Console:
-    """Return a terminal as wide as it is, or a wide page if there is none. Words in brackets are
-    printed as they are: users choose names.
+    """Return a terminal as wide as it is, or a wide page if there is none: 140 columns, or more if
+    COLUMNS says so. Words in brackets are printed as they are: users choose names.
     """
-    width = None if Console().is_terminal else 140
+    columns = os.environ.get("COLUMNS", "")
+    width = None if Console().is_terminal else max(140, int(columns) if columns.isdecimal() else 0)
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 

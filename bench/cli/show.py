@@ -46,7 +46,7 @@ def show(
 
     plugins.load(plugin or ())
     if "/" in name:
-        return statement(name, scale, grid, results, as_json)
+        return statement(name, scale, grid, plugin, results, as_json)
     found = find(Store(results), name)
     print_json(found.record.json) if as_json else show_record(found)
     return FINE

@@ -8,9 +8,10 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.cli.options import Chosen, select
+from repfl.bench.cli.options import Chosen, again, select
 from repfl.bench.cli.printing import complain, print_json, screen, table, waiting
 from repfl.bench.errors import FINDING, FINE
+from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.selection import Choice, Trial
@@ -20,6 +21,7 @@ def statement(
     name: str,
     scale: str | None = None,
     grids: Sequence[Path] | None = None,
+    plugins: Sequence[str] | None = None,
     results: Path | None = None,
     as_json: bool = False,
 ) -> int:
@@ -27,6 +29,7 @@ def statement(
     from repfl.bench.grid.grid import files, paper_of, read
     from repfl.bench.report import lookup
 
+    asked = plugins or (), results
     known = files() | {paper_of(path): path for path in grids or ()}
     paper, _, artefact = name.partition("/")
     if paper in known and artefact in read(known[paper]).file.artefacts:
@@ -36,18 +39,20 @@ def statement(
             trials = choices(chosen, results)
         if trials is not None:
             # a paper of the suite has numbers and claims beside its trials
-            told = _told(name) if paper in files() and lookup.listed(name) else []
+            told = _told(name, *asked) if paper in files() and lookup.listed(name) else []
             return _show_trials(*trials, told, as_json)
-    lines = _told(name)
+    lines = _told(name, *asked)
     print_json(lines) if as_json else print("\n".join(lines))
     return FINE
 
 
-def _told(name: str) -> list[str]:
+def _told(name: str, plugins: Sequence[str], results: Path | None) -> list[str]:
     from repfl.bench.report import lookup
+    from repfl.bench.store.store import Store
 
-    with waiting("reading published results"):
-        return lookup.told(name)
+    store = Store(results)
+    with waiting("reading results"):
+        return lookup.told(name, real_path(store.root), again(plugins, store))
 
 
 # -- trials ----------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""The numbers behind one claim or one published number, from the published results alone.
+"""The numbers behind one claim or one published number, from a folder of records and from the
+results that come with the code.
 
 A claim has the id that its paper's page of claims shows (`fedobp/best-in-table3`); a published
 number is named by its file and line (`fedobp/table3.csv:14`). An artefact (`fedpurin/table1`) lists
@@ -25,15 +26,16 @@ from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.core.result import Claim, Result
 
 SCALES = ("paper", "desk")
+NO_RECORDS = Path("no results here")
 
 
 @cache
-def made(paper: str, scale: str) -> tuple[Result, ...]:
-    """Return a paper's tables and figures from published results."""
+def made(paper: str, scale: str, records: Path = NO_RECORDS) -> tuple[Result, ...]:
+    """Return a paper's tables and figures from records, and else from published results."""
     if scale not in grids.read(grids.files()[paper]).file.scales:
         return ()
     planned = plan(Selection(scale=scale, papers=[paper]))
-    found = artefacts.make(planned, Library(Store(Path("no results here"))))
+    found = artefacts.make(planned, Library(Store(records)))
     if found.problems:
         raise Corrupt("; ".join(found.problems))
     return tuple(found.results)
@@ -46,8 +48,10 @@ def listed(key: str) -> bool:
     return any(result.claims or _numbers(result) for result in results)
 
 
-def told(name: str) -> list[str]:
-    """Return what is known of a claim or a published number, line by line."""
+def told(name: str, records: Path, again: str) -> list[str]:
+    """Return what is known of a claim or a published number, line by line. `again` are the options
+    by which a command finds the same plug-ins and records.
+    """
     paper, _, rest = name.partition("/")
     if not rest:
         raise UserError(
@@ -62,8 +66,8 @@ def told(name: str) -> list[str]:
     lines = [
         line
         for scale in SCALES
-        for result in made(paper, scale)
-        for line in find(result, rest, known)
+        for result in made(paper, scale, records)
+        for line in find(result, rest, known, again)
     ]
     if not lines and whole:
         raise UserError(
@@ -74,14 +78,14 @@ def told(name: str) -> list[str]:
     return lines
 
 
-def _claim(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
+def _claim(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
     for claim in result.claims:
         known[claim.id] = None
         if claim.id == rest:
-            yield from _claim_lines(result, claim)
+            yield from _claim_lines(result, claim, again)
 
 
-def _claim_lines(result: Result, claim: Claim) -> Iterator[str]:
+def _claim_lines(result: Result, claim: Claim, again: str) -> Iterator[str]:
     """A claim at one scale, and the command that makes it again."""
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
     yield f"  {claim.text} (in our words)"
@@ -90,22 +94,22 @@ def _claim_lines(result: Result, claim: Claim) -> Iterator[str]:
     yield f"  {claim.detail}"
     if claim.sources:
         yield f"  stated in published/: {', '.join(claim.sources)}"
-    yield from _commands(result)
+    yield from _commands(result, again)
 
 
-def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
+def _number(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
     """A published number, as a table, a figure or a claim shows it."""
     for claim in result.claims:
         known |= dict.fromkeys(claim.sources)
         if rest in claim.sources:
-            yield from _claim_lines(result, claim)
+            yield from _claim_lines(result, claim, again)
     for number in _numbers(result):
         known[number.source] = None
         if number.source == rest:
-            yield from _number_lines(result, number)
+            yield from _number_lines(result, number, again)
 
 
-def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
+def _artefact(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
     """List all numbers and claims of an artefact."""
     numbers = _numbers(result) if result.name == rest else []
     if numbers or (result.name == rest and result.claims):
@@ -123,7 +127,7 @@ def _numbers(result: Result) -> list[Number]:
     return [number for number in sheet_of(result, rows).numbers if number.source]
 
 
-def _number_lines(result: Result, number: Number) -> Iterator[str]:
+def _number_lines(result: Result, number: Number, again: str) -> Iterator[str]:
     yield f"{result.paper}/{number.source} at the {result.scale} scale ({result.key})"
     runs = f" ({number.seeds} run{'s' * (number.seeds > 1)})" if number.seeds else ""
     yield f"  {number.row}, {number.where}: {_figures(number)}{runs}"
@@ -131,19 +135,20 @@ def _number_lines(result: Result, number: Number) -> Iterator[str]:
     yield f"  {number.verdict} ({number.kind}){gap}: {number.basis or 'no number of ours'}"
     if number.ids:
         yield f"  cells: {' '.join(each[:12] for each in number.ids)} (`repfl show CELL`)"
-    yield from _commands(result, number)
+    yield from _commands(result, again, number)
 
 
 def _figures(number: Number) -> str:
     return f"reported {number.published}, ours {number.ours or BLANK}"
 
 
-def _commands(result: Result, number: Number | None = None) -> Iterator[str]:
+def _commands(result: Result, again: str, number: Number | None = None) -> Iterator[str]:
     """The commands that report and that run it: of one number, only the cells that it needs."""
     asked = f"--scale {result.scale} --artefact {result.key}"
-    yield f"  report: repfl report {asked}"
+    yield f"  report: repfl report {asked}{again}"
     cells = dict.fromkeys(each[:12] for each in (_needed(result, number) if number else ()))
-    yield f"  re-run: repfl reproduce {asked}{''.join(f' --cell {each}' for each in cells)} --fresh"
+    named = "".join(f" --cell {each}" for each in cells)
+    yield f"  re-run: repfl reproduce {asked}{named}{again} --fresh"
 
 
 def _needed(result: Result, number: Number) -> Sequence[str]:

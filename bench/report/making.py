@@ -141,7 +141,7 @@ def _part(
         results += made.results
         problems += made.problems
         failed += made.failed
-        told |= runs.told(mine, Known(library, measured.read(mine[0].paper, scale)))
+        told |= runs.told(mine, Known(library, measured.read(mine[0].paper, scale)), asked.again)
     order = list(dict.fromkeys(item.key for item in planned))
     results = across_scales.merged(results) if asked.best else results
     if asked.narrowed:
@@ -227,7 +227,7 @@ def _places(
     """
     mine = [item for item in planned if item.key == key]
     guests = dict.fromkeys(item.guest for item in mine if item.guest)
-    command = f"repfl report --artefact {key}"
+    command = f"repfl report --artefact {key}{asked.again}"
     if not asked.best:
         beside = asked_beside(mine[0].file, guests)
         command = f"repfl reproduce --scale {mine[0].scale} --artefact {key}{beside}{asked.again}"
@@ -311,9 +311,9 @@ def _book(
         sheets,
         {paper: facts.of_paper(mine[0], mine, runs) for paper, mine in papers.items()},
         runs,
-        facts.still_open(asked.planned, runs) if asked.best else {},
+        facts.still_open(asked.planned, runs, asked.again) if asked.best else {},
         test,
-        {name: facts.of_method(name) for name in names},
+        {name: facts.of_method(name) | {"again": asked.again} for name in names},
         {name: facts.of_dataset(name, asked.planned) for name in datasets},
         facts.origins(runs),
         _by_paper(parts, "readings"),

@@ -19,20 +19,24 @@ POINTS = 60
 """As many points of a curve are told; more cannot be seen."""
 
 
-def outcomes(planned: Sequence[Planned], known: Known) -> dict[str, dict[str, Any]]:
-    """What came of every planned cell of which something is known, by its id."""
+def outcomes(
+    planned: Sequence[Planned], known: Known, again: str = ""
+) -> dict[str, dict[str, Any]]:
+    """What came of every planned cell of which something is known, by its id. `again` are the
+    options by which a command finds the same plug-ins and records.
+    """
     found = {}
     for item in unique(planned):
         record, line = known.record(item.cell.id), known.line(item.cell.id)
         if record is not None:
             origin = "published" if line else "computed here"
-            found[item.cell.id] = {**_facts(item, record), "from": origin}
+            found[item.cell.id] = {**_facts(item, record, again), "from": origin}
     return found
 
 
-def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
+def told(planned: Sequence[Planned], known: Known, again: str) -> dict[str, Any]:
     """The same with how well it is founded, its curve and its clients."""
-    found = outcomes(planned, known)
+    found = outcomes(planned, known, again)
     for cell, run in found.items():
         record, line = known.record(cell), known.line(cell)
         assert record is not None
@@ -48,7 +52,7 @@ def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
     return found
 
 
-def _facts(item: Planned, record: Record) -> dict[str, Any]:
+def _facts(item: Planned, record: Record, again: str) -> dict[str, Any]:
     """The outcome and what it was made with."""
     made, metrics, cell = record.provenance, record.metrics, item.cell
     floor = (metrics.get("floor") or {}).get(str(cell.recipe["evaluation"].get("average")))
@@ -76,7 +80,7 @@ def _facts(item: Planned, record: Record) -> dict[str, Any]:
         "contributor": made.get("contributor"),
         "finished": made.get("finished"),
         "partition": made.get("partition"),
-        "command": f"{item.command}{as_made(made, cell.recipe)} --fresh",
+        "command": f"{item.command}{as_made(made, cell.recipe)}{again} --fresh",
     }
 
 

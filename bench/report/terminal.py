@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -22,6 +24,11 @@ COLOURS = {
 STYLES = {"best": "bold", "second": "underline", "": ""}
 FEW, REMARKS = 3, 4
 """As many tables and figures are shown in full, and as many remarks of one."""
+LONGEST_NAME = 40
+"""Characters of a row's name in one line; a longer name is wrapped."""
+MEASURE = 10_000
+"""A width in which every table fits."""
+MAJORITY = "majority class"
 TOY = "embedded digits, a few rounds: this shows that the code works, and nothing about a paper"
 
 
@@ -47,10 +54,8 @@ def _show_one(sheet: Sheet, console: Console) -> None:
     console.print(Text(f"\n{sheet.key}  {sheet.title} ({sheet.scale} scale)", style="bold"))
     if sheet.kind == "figure":
         console.print(Text(f"  {_file(sheet)}"))
-    wide = 36 if sheet.judged else 20
-    fit = max(1, (console.width - 30) // wide)
-    for first in range(0, len(sheet.columns), fit):
-        console.print(_grid(sheet, sheet.columns[first : first + fit]))
+    for heads in _blocks(sheet, console):
+        console.print(_grid(sheet, heads))
     toy = [TOY] if sheet.scale == "smoke" and sheet.of_a_paper else []
     more = len(sheet.remarks) - REMARKS
     rest = [f"and {more} more remarks in the report"] if more > 0 else []
@@ -64,10 +69,25 @@ def _show_one(sheet: Sheet, console: Console) -> None:
             console.print(Text(f"  {line}", style=style))
 
 
+def _blocks(sheet: Sheet, console: Console) -> Iterator[list[Head]]:
+    """Yield the columns, as many at a time as the terminal shows in full."""
+    block: list[Head] = []
+    for head in sheet.columns:
+        wide = _grid(sheet, [*block, head])
+        options = console.options.update(width=MEASURE)
+        if block and Measurement.get(console, options, wide).maximum > console.width:
+            yield block
+            block = []
+        block.append(head)
+    if block:
+        yield block
+
+
 def _grid(sheet: Sheet, heads: Sequence[Head]) -> Grid:
     """Return a table of some columns: published and ours above difference and verdict."""
     grid = Grid(header_style="bold", pad_edge=False)
-    grid.add_column(sheet.corner)
+    names = [*sheet.rows, sheet.corner, MAJORITY if any(head.floor for head in heads) else ""]
+    grid.add_column(sheet.corner, width=min(max(map(cell_len, names)), LONGEST_NAME))
     sides = "\npublished | ours (seeds)" if sheet.judged else ""
     for head in heads:
         label = f"{head.group}\n{head.label}".strip()
@@ -79,7 +99,7 @@ def _grid(sheet: Sheet, heads: Sequence[Head]) -> Grid:
             grid.add_row(row, *map(_text, cells))
     if any(head.floor for head in heads):
         grid.add_section()
-        grid.add_row("majority class", *(head.floor or BLANK for head in heads))
+        grid.add_row(MAJORITY, *(head.floor or BLANK for head in heads))
     return grid
 
 

@@ -44,7 +44,9 @@ def _coverage(scale: str, planned: Sequence[Planned], runs: Mapping[str, Any]) -
     }
 
 
-def still_open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def still_open(
+    planned: Sequence[Planned], runs: Mapping[str, Any], again: str
+) -> dict[str, dict[str, Any]]:
     """Return by paper what its own scale still lacks."""
     from repfl.bench.run import cost
 
@@ -56,7 +58,7 @@ def still_open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str,
             "cells": len(mine),
             "missing": len(missing),
             "seconds": sum(map(cost.static, missing)),
-            "command": f"repfl run --scale paper --paper {paper}",
+            "command": f"repfl run --scale paper --paper {paper}{again}",
         }
     return found
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.cli import main as cli
+from repfl.bench.cli.printing import screen
 from repfl.bench.grid import catalog
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, GRID, ROOT, Said, environment
@@ -259,3 +260,11 @@ def test_a_fault_is_one_line_too(
     monkeypatch.setattr(cli, "_dispatch", broken)
     assert cli.call(["run"]) == code
     assert words in capsys.readouterr().err
+
+
+def test_a_page_that_is_no_terminal_is_wide_and_wider_if_columns_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for columns, width in (("200", 200), ("80", 140), ("", 140)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert screen().width == width

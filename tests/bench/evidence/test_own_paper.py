@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,18 @@ def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) 
     assert len(printed) == 4
     assert set(printed["verdict"]) <= {"differs", "undecided", "reproduced"}
     assert list((paper.parent / "report").rglob("fig1.png"))
+    (page,) = (paper.parent / "report").rglob("table1.html")
+    plugin = f" --plugin {paper} --results {paper.parent / 'r'} --fresh"
+    commands = re.findall(r'"command":"(repfl run [^"]*)"', page.read_text())
+    assert commands
+    assert all(each.endswith(plugin) for each in commands)
+    known = ("--plugin", paper, "--results", paper.parent / "r")
+    said = here("show", "sixth-one/table1", *known)
+    assert said.code == 0
+    assert "not measured" not in said.out
+    said = here("show", "sixth-one/table1.csv:2", *known)
+    assert f"ours {printed['ours'].iloc[0]:.2f}" in said.out
+    assert [line for line in said.out.splitlines() if line.endswith(plugin)]
     assert "sixth-one" in here("list", "artefacts", "--plugin", paper, "--json").out
     collected = ("--plugin", paper, "--paper", "sixth-one", "--scale", "paper")
     assert here("collect", *collected, "--results", paper.parent / "r").code == 0

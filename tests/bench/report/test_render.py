@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
-from repfl.bench.report import numbers, overview
+from repfl.bench.report import numbers, overview, terminal
 from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import as_json
 from repfl.bench.report.to_sheet import sheet_of
@@ -86,3 +88,26 @@ def test_summaries_count_verdicts_and_claims() -> None:
     assert sum(share for _, _, share in first.bar) == pytest.approx(100)
     assert first.standings == "1 holds, 1 does not hold, 1 undecided"
     assert (len(second.numbers), second.published) == (0, 0)
+
+
+# -- the terminal ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [80, 104, 138])
+def test_names_of_rows_are_whole_in_every_block_of_columns(width: int) -> None:
+    table = sheets()[0]
+    long = {name: f"{name}, with a name that is long" for name in table.rows}
+    told = replace(
+        table,
+        rows=tuple(long.values()),
+        numbers=tuple(replace(each, row=long[each.row]) for each in table.numbers),
+    )
+    console = Console(width=width, file=StringIO(), markup=False)
+    terminal.show([replace(told, remarks=(), claims=(), notes=(), findings=())], console)
+    (said, *_) = console.file.getvalue().partition("Published numbers")  # type: ignore[attr-defined]
+    assert max(map(len, said.splitlines()[2:])) <= width
+    blocks = said.count(f"│{told.rows[0]} ")
+    assert blocks == (2 if width > 110 else 3)
+    assert all(said.count(f"│{name} ") == blocks for name in told.rows[1:-1])
+    assert all(head.label in said for head in told.columns)
+    assert "…" not in said
