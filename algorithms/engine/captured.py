@@ -44,7 +44,8 @@ class Replayed:
 
     def __init__(self, step: Callable[..., Any], state: State, keys: Sequence[Hashable]) -> None:
         """`keys` are the shapes of all steps to come, `state` what they change."""
-        self._step, self._state, self._code = step, state, _code(step)
+        self._step, self._state = _unwrapped(step), state
+        self._code = getattr(self._step, "__code__", self._step)  # the same in every round
         self._often = {key for key, times in Counter(keys).items() if times >= OFTEN}
         self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, Graph] = {}
@@ -111,7 +112,7 @@ class Recorder:
                 graph.capture_begin(self._pool, capture_error_mode="thread_local")
                 try:
                     last_grad, collected = body(own)
-                    if not settled(state, before):  # each replay would make it anew
+                    if not settled(state, before):  # each replay would make another one
                         raise RuntimeError("a tensor is new, or has changed its shape")
                 finally:
                     graph.capture_end()
@@ -155,19 +156,16 @@ def settled(state: State, before: State) -> bool:
     return fine
 
 
-def _code(step: Callable[..., Any]) -> object:
-    """Return what is the same in every round of a step that is defined within one."""
+def _unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(step, partial):
         step = step.func
-    return getattr(step, "__code__", step)
+    return step
 
 
 def _outside(step: Callable[..., Any]) -> list[tuple[Any, int]]:
     """Return what a step can change beside the client: variables around it and attributes of its
     object, each with its length.
     """
-    while isinstance(step, partial):
-        step = step.func
     values = list(vars(getattr(step, "__self__", SimpleNamespace())).values())
     for cell in getattr(step, "__closure__", None) or ():
         with suppress(ValueError):  # nothing is in it yet

@@ -59,7 +59,7 @@ def everything_personal(evidence: Doctored) -> None:
 
 
 def shaken(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
-    """Figure 2 with curves that go up and down, FedSelect's by so many points."""
+    """Figure 2 with curves that go up and down, FedSelect's by a given number of points."""
     data = frame(result)
     size = data["label"].eq(curves.OURS).map({True: own, False: 2.0})
     order = data.groupby(["column", "label"]).cumcount() % 2

@@ -38,7 +38,7 @@ def scored(evidence: Doctored, result: Result, rate: float) -> Sequence[Claim]:
 
 
 def shaken(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
-    """Curves that go up and down, PFedDST's by so many points."""
+    """Curves that go up and down, PFedDST's by a given number of points."""
     data, short = frame(result), {"fig3": "cifar10", "fig4": "cifar100"}[result.name]
     size = data["label"].eq(curves.OURS).map({True: own, False: 2.0})
     order = data.groupby(["column", "label"]).cumcount() % 2

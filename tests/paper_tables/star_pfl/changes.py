@@ -49,7 +49,7 @@ def labelled(evidence: Doctored, result: Result, drifts: Sequence[float]) -> Seq
 
 
 def checked(evidence: Doctored, result: Result, gain: float) -> Sequence[Claim]:
-    """Runs of three seeds, all better with the check by so many points."""
+    """Runs of three seeds, all better with the check by a given number of points."""
     places = [(how, 12, seed) for how in ("with", "without") for seed in range(3)]
     numbers = pd.DataFrame(places, columns=["how", "round", "seed"])
     accuracy_ = 80.0 + numbers["seed"] + gain * numbers["how"].eq("with")
