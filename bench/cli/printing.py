@@ -164,7 +164,7 @@ def _forecast(
         more = ", which is more than this machine has" if lacks else ""
         text += f"; up to {in_words(memory)} of memory for one of them{more}"
     if not cuda["measured"]:
-        return f"{text}; GPU time unknown: no run of these models on a GPU yet"
+        return f"{text}; GPU time unknown: these models have not run on a GPU here"
     return f"{text}; about {time(cuda)} of one GPU for the {cuda['measured']:,} measured there"
 
 
