@@ -44,7 +44,7 @@ def settings() -> dict[str, str | None]:
             (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
             for kind in ("cpu", "cuda")
         ],
-        "the number of threads": lambda: (torch.get_num_threads(), torch.get_num_interop_threads()),
+        "the number of threads": torch.get_num_threads,
         "the flushing of denormal numbers": lambda: float(tiny * 1) == 0,
         "the attention kernels": lambda: (
             backends.cuda.flash_sdp_enabled(),

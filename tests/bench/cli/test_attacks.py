@@ -5,6 +5,7 @@ changes nothing.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -206,7 +207,7 @@ class FedAvg(Method):
             "the precision of float32 matrix products",
         ),
         ("torch.set_grad_enabled(False)", "the grad mode"),
-        ("torch.set_num_threads(2)", "the number of threads from (1,"),
+        ("torch.set_num_threads(2)", "the number of threads from 1 to 2"),
     ],
 )
 def test_a_plugin_that_changes_the_process_is_refused(
@@ -219,6 +220,20 @@ def test_a_plugin_that_changes_the_process_is_refused(
     assert f"--plugin {plugin}: changes" in said
     assert setting in said
     assert str(plugin) not in plugins._loaded
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores are chosen on Linux alone")
+def test_a_process_that_is_moved_to_one_core_goes_on(as_before: None) -> None:
+    """Schedulers and `taskset` move processes that run; PyTorch then reports fewer threads between
+    operations, which change no number.
+    """
+    torch.set_num_threads(1)
+    cores, before = os.sched_getaffinity(0), settings()
+    try:
+        os.sched_setaffinity(0, {min(cores)})
+        assert moved(before) == ""
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def test_what_a_plugin_draws_while_it_is_imported_changes_nothing(
