@@ -182,7 +182,7 @@ def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Endi
 def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     """Return what workers need to know; raise `UserError` for a value that is not valid."""
     from repfl.algorithms.engine.precision import PRECISIONS
-    from repfl.bench.run import models, runner, trackers
+    from repfl.bench.run import kept_models, runner, trackers
     from repfl.bench.run.task import Options
     from repfl.bench.store.store import Store
 
@@ -197,7 +197,7 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     for name, value in (("--time-limit", launch.time_limit), ("--checkpoint", launch.checkpoint)):
         if value is not None and not value > 0:
             raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
-    models.check(launch.keep_models)
+    kept_models.check(launch.keep_models)
     if launch.track:
         trackers.create(launch.track)
     device = runner.resolve_device(launch.device, launch.executor, launch.workers)

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from repfl.bench.errors import StoreError
-from repfl.bench.run import machine, models, record, trackers
+from repfl.bench.run import kept_models, machine, record, trackers
 from repfl.bench.run.task import GRACE, Clocks, Options, Task, Tell
 from repfl.bench.store import checkpoint, provenance, versions
 from repfl.bench.store.reported import summarise
@@ -59,7 +59,7 @@ def compute(
                 counter.step(run)
             norms += [record.norms(run)] if options.norms else []
             if options.keep_models:
-                models.save(run, options.keep_models, store, cell.id)
+                kept_models.save(run, options.keep_models, store, cell.id)
             follow(run.round, {name: value for _, name, value in run.rows[past:]})
             tell(cell.id, run.round)
             if run.done:
