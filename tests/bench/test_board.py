@@ -119,7 +119,7 @@ def test_every_method_has_the_same_number_of_trials_of_a_declared_space(
 ) -> None:
     counts = pd.Series([(item.row, item.column) for item in trials]).value_counts()
     assert set(counts) == {15}
-    assert len(counts) == (28 + 2 + 1 + 2) * 3
+    assert len(counts) == (28 + 2 + 1 + 2) * 2
 
 
 def test_a_learning_rate_of_fine_tuning_is_searched_beside_the_same_draws(
