@@ -20,6 +20,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.run import Run
 from repfl.bench.errors import UserError, nearest
 from repfl.bench.grid.cell import Cell, build_cell
+from repfl.bench.grid.methods import with_defaults
 from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
@@ -132,10 +133,11 @@ def rows_beside(planned: Sequence[Planned], row: str) -> tuple[Planned, dict[str
         if (item.cell.method, item.cell.recipe, item.cell.seed)
         == (base.cell.method, base.cell.recipe, base.cell.seed)
     ]
+    all_of = {item.row: with_defaults(item.cell.method, item.cell.hp) for item in alike}
     return base, {
-        item.row: {k: v for k, v in item.cell.hp.items() if v != base.cell.hp[k]}
-        for item in alike
-        if item.row != row
+        name: {key: value for key, value in hp.items() if value != all_of[row][key]}
+        for name, hp in all_of.items()
+        if name != row
     }
 
 

@@ -107,7 +107,7 @@ def info(
 
         if "/" not in name:
             raise unknown("name", name, _names())
-        return statement(name, plugins=plugin)
+        return statement(name, scale, plugins=plugin, as_json=as_json)
     if as_json:
         print_json(dict(found))
     for kind, facts in () if as_json else found:
@@ -124,6 +124,7 @@ def _names() -> list[str]:
 def _described(name: str, scale: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the facts on everything of this name, with its kind."""
     from dataclasses import asdict
+    from inspect import getdoc
 
     from repfl.bench.grid import catalog
     from repfl.bench.grid.plugins import registries
@@ -138,6 +139,10 @@ def _described(name: str, scale: str) -> list[tuple[str, dict[str, Any]]]:
         found.append(("model", catalog.model_facts(name)))
     if name in known["partition"]:
         found.append(("partition", catalog.partition_facts(name)))
+    if name in known["metric"]:
+        metric = known["metric"][name]
+        facts = {"title": metric.title, "averaged over": metric.average, "rule": getdoc(metric.of)}
+        found.append(("metric", {"name": name, **facts}))
     if name in catalog.recipes():
         _, recipe, seed = catalog.find_recipe(name, scale)
         found.append(("recipe", {"name": name, **asdict(recipe), "first seed": seed}))

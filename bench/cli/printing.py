@@ -87,6 +87,7 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     """Print the plan: one line per artefact, the cheapest first, then totals over distinct cells,
     then why cells are missing.
     """
+    from repfl.bench.evidence.status import OPEN
     from repfl.bench.run.cost import duration
 
     out = screen()
@@ -98,9 +99,7 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     extra = ["published"] if facts["published"] else []
     rows = table("artefact", "cells", *names, *extra, "to compute", right=range(1, len(names) + 4))
     costs = {
-        artefact: sum(
-            line["seconds"] for line in cells.values() if line["status"] in ("missing", "failed")
-        )
+        artefact: sum(line["seconds"] for line in cells.values() if line["status"] in OPEN)
         for artefact, cells in by_artefact.items()
     }
     for artefact in sorted(costs, key=costs.__getitem__):

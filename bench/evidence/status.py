@@ -20,6 +20,9 @@ from repfl.bench.store import versions
 from repfl.bench.store.locks import held, holder
 from repfl.bench.store.store import FINAL, Store
 
+OPEN = ("missing", "failed", "running")
+"""What is still to be computed."""
+
 
 @dataclass(frozen=True)
 class Status:
@@ -108,9 +111,7 @@ def overview(
     cells = unique(planned)
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
     standing = {item.cell.id: statuses.planned(item) for item in cells}
-    open_cells = [
-        item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")
-    ]
+    open_cells = [item for item in cells if standing[item.cell.id].status in OPEN]
     published = {
         item.cell.id for item in open_cells if item.cell.id in lines(item.paper, item.scale).cells
     }

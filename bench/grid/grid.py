@@ -101,9 +101,10 @@ class Grid:
         for scale, rules in file.scales.items():
             if scale not in SCALES:
                 raise unknown("scale", scale, SCALES, self.at("scales", scale))
-            for pattern in (*rules.recipes, *rules.only):
-                if not any(fnmatchcase(recipe, pattern) for recipe in file.recipes):
-                    self._refer("recipes", pattern, ("scales", scale, "recipes", pattern))
+            for part, patterns in (("recipes", rules.recipes), ("only", rules.only)):
+                for pattern in patterns:
+                    if not any(fnmatchcase(recipe, pattern) for recipe in file.recipes):
+                        self._refer("recipes", pattern, ("scales", scale, part, pattern))
         self._check_artefacts()
 
     def _check_artefacts(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -50,17 +51,17 @@ def hyperparameters(name: str, overrides: Mapping[str, Any], place: str = "") ->
 @cache
 def _optional(cls: type) -> frozenset[str]:
     """Return the hyper-parameters that may be None and are no text."""
-    fields = adapter(cls).json_schema().get("properties", {})
-    kinds = {key: {each.get("type") for each in f.get("anyOf", ())} for key, f in fields.items()}
+    known = adapter(cls).json_schema().get("properties", {})
+    kinds = {key: {each.get("type") for each in f.get("anyOf", ())} for key, f in known.items()}
     return frozenset(key for key, each in kinds.items() if "null" in each and "string" not in each)
 
 
 def search_space(name: str, place: str = "") -> dict[str, tuple[str, list[Any]]]:
     """Return the hyper-parameters of a method that a search tries, each with a range."""
-    fields = adapter(entry(name, place).cls.HP).json_schema().get("properties", {})
+    known = adapter(entry(name, place).cls.HP).json_schema().get("properties", {})
     return {
         key: next(iter(field["search"].items()))
-        for key, field in fields.items()
+        for key, field in known.items()
         if field.get("search")
     }
 
@@ -72,8 +73,14 @@ def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
     from repfl.algorithms.core.method import field_of
 
     values = adapter(checked.__class__).dump_python(checked, mode="json")
-    fields = [field_of(checked.__class__, name) for name in names]
-    return {field: values.get(field, getattr(checked, field)) for field in fields}
+    stored = [field_of(checked.__class__, name) for name in names]
+    return {field: values.get(field, getattr(checked, field)) for field in stored}
+
+
+def with_defaults(method: str, hp: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cell's hyper-parameters with those that are not stored."""
+    default = hyperparameters(method, {})
+    return options_of(default, [field.name for field in fields(default)]) | dict(hp)
 
 
 def participants(method: str, recipe: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from repfl.bench.errors import UserError, nearest, unknown
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, build_cell, plain, unmet
 from repfl.bench.grid.grid import SCALES, Grid
-from repfl.bench.grid.methods import hyperparameters, options_of, parse_spec, spec
+from repfl.bench.grid.methods import hyperparameters, options_of, parse_spec, spec, with_defaults
 from repfl.bench.grid.planned import Planned, cells_of, of_block, unique
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import GridRow
@@ -196,8 +196,7 @@ def matches(cell: Cell, name: str, hp: Mapping[str, Any]) -> bool:
     """Return whether a cell is of a method with these options."""
     if cell.method != name:
         return False
-    defaults = options_of(hyperparameters(name, {}), hp.keys() - cell.hp.keys())
-    values = defaults | dict(cell.hp)
+    values = with_defaults(name, cell.hp)
     return all(plain(values[key]) == plain(value) for key, value in hp.items())
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from repfl.bench.report import claim_words, numbers
 from repfl.bench.report.links import addressed, slug
 from repfl.bench.report.sheet import BLANK, Head, Number, Order, Sheet
-from repfl.paper_tables.core import tables
+from repfl.paper_tables.core import captions, tables
 from repfl.paper_tables.core.result import Column, Figure, Result, Table
 from repfl.paper_tables.core.verdict import EXACT
 
@@ -155,9 +155,6 @@ def _points(data: pd.DataFrame, printed: Mapping[str, Mapping[str, Any]]) -> Ite
         )
 
 
-SCALES = {"paper": "full scale", "desk": "reduced run", "smoke": "toy run"}
-
-
 def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
     """A figure's curves, where it has any."""
     if not {"label", "round", "mean", "column"} <= set(data.columns):
@@ -171,7 +168,7 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
         value = cell["mean"] if _known(cell["mean"]) else cell.get("value")
         if value is None or not _known(value):
             continue
-        what = log or (SCALES.get(cell["scale"], "") if mixed else "")
+        what = log or (captions.SCALES.get(cell["scale"], "") if mixed else "")
         name = f"{cell['label']}{f', {what}' if what else ''}"
         line = found.setdefault(str(cell[panel]), {}).setdefault(name, [])
         line.append([float(cell["round"]), round(float(value), 3)])

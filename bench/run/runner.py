@@ -1,7 +1,7 @@
 """Run a plan: what is missing, in the best order, by an executor, beside other runners, until every
 cell has ended.
 
-    plan -> runner -> executor -> work (one cell, faults become records) -> compute -> store
+    plan -> runner -> executor -> attempt (one cell, faults become records) -> compute -> store
 """
 
 from __future__ import annotations

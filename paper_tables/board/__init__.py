@@ -1,1 +1,1 @@
-"""The board: all methods, equally tuned, what they cost and whom they harm. A draft so far."""
+"""The board: all methods, equally tuned, what they cost and whom they harm."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite, nan
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -173,7 +173,7 @@ def _table(
         PAPER,
         name,
         title,
-        view.caption(what + _bounds(columns, found)),
+        view.caption(what),
         evidence.scale,
         findings=findings.of(view, says),
         notes=(*notes, *_missing(view)),
@@ -182,13 +182,6 @@ def _table(
         layout=TableLayout(rows, tuple(columns), floor=False, aside=view.apart),
         **options,
     )
-
-
-def _bounds(columns: Sequence[Column], found: dict[tuple[str, str], Value]) -> str:
-    """The intervals in words: methods share one per column."""
-    halves = {key: half for (_, key), (_, half) in found.items() if isfinite(half)}
-    told = [f"{c.name} ± {halves[c.key]:.{c.digits}f}" for c in columns if c.key in halves]
-    return f" 95 % intervals: {'; '.join(told)}." if told else ""
 
 
 def _line(

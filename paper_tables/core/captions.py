@@ -19,13 +19,14 @@ POINT_WORDS = {
     "post_agg": "after aggregation",
     "start": "at the start of a round",
 }
-SCALE_WORDS = {"smoke": "Toy run", "desk": "Reduced run", "paper": "Full run"}
+SCALES = {"paper": "full scale", "desk": "reduced run", "smoke": "toy run"}
+"""What scales are called where people read."""
 AVERAGE_WORDS = {"clients": "unweighted mean over clients", "pooled": "pooled over all test images"}
 
 
 def kind_of_run(scale: str) -> str:
-    """Return what a scale is called where people read."""
-    return SCALE_WORDS.get(scale, "Runs")
+    """Return what a scale is called, as the beginning of a sentence."""
+    return SCALES.get(scale, "runs").capitalize()
 
 
 def caption(
@@ -72,7 +73,7 @@ def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
     cells = evidence.cells if cells is None else cells
     done = cells[cells["status"] == "done"]
     if done.empty:
-        return f"{SCALE_WORDS.get(evidence.scale, 'Runs')}: nothing has run"
+        return f"{kind_of_run(evidence.scale)}: nothing has run"
     seeds = sorted(set(done["seed"]))
     count = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
     named = ", ".join(map(str, seeds))

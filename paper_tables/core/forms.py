@@ -53,22 +53,20 @@ def table(
         at = places or {column.key: Place("", "") for column in columns}
         frame = tables.accuracy_frame(evidence, number, rows, columns, at, printing)
         sought = tables.looked_up(number, rows, columns, at)
-    orders = ranking.orderings(frame[frame["row"].isin(competing)] if competing else frame, columns)
     full = evidence.scale == "paper"
+    told = frame[frame["row"].isin(competing)] if competing else frame
     ranked = frame if scored is None else scored
     return Table(
         *key,
         title,
         caption or captions.caption(evidence, what),
         evidence.scale,
-        (*notes, *discriminating(frame, columns))
-        if full or not orders
-        else (ranking.another_order(orders), *notes),
+        (*notes, *discriminating(frame, columns)),
         tuple(claims(frame)),
         tables.done_ids(evidence),
         frame,
         tables.layout_of(frame, rows, columns, **layout),
-        orders if full else (),
+        ranking.orderings(told, columns) if full else (),
         ranking.summary(evidence, ranked, rows) if compared else pd.DataFrame(),
         looked_up=sought,
     )

@@ -37,19 +37,6 @@ def _winners(cells: pd.DataFrame, side: str, best: str) -> tuple[str, ...]:
     return tuple(cells.loc[values == first, "row"].astype(str))
 
 
-def another_order(found: Sequence[Ordering]) -> str:
-    """What a smaller scale says of the paper's order: nothing, and how far it is from it."""
-    ordered = [each for each in found if each.tau is not None]
-    taus = [each.tau for each in ordered if each.tau is not None]
-    same = sum(each.same_winner for each in ordered)
-    told = f"; Kendall's τ is {statistics.spread(taus).mean:.2f} on average" if taus else ""
-    return (
-        "Rows measured at the desk scale come in another order than in the paper. This says nothing"
-        f" about the paper's order. The best row is the same in {same} of {len(ordered)}"
-        f" columns{told}."
-    )
-
-
 def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return per row over all columns: average ranks, the worst clients, and the paired difference
     to the row that ranks first, with its chance; nothing of a single row.

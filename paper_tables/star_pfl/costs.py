@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.core import forms, tables
+from repfl.paper_tables.core.captions import kind_of_run
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
 from repfl.paper_tables.core.forms import Value
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table
@@ -197,11 +198,11 @@ def table3(evidence: Evidence) -> Table:
         notes=(*NOTES, *scale_note(evidence), *savings.totals(frame)),
         claims=lambda frame: savings.claims(evidence, frame),
         caption=(
-            f"Costs of six methods per round, averaged over rounds and seeds. Scale"
-            f" {evidence.scale}: {setting(main)}. Comm of FedAvg, FedBN and FedAP is closed-form,"
-            " and held to the printed digits at every scale. FLOPs of the methods that train all"
-            " weights are a count at the paper's sizes; it leaves out element-wise work, and the"
-            " paper does not say what it counts."
+            "Costs of six methods per round, averaged over rounds and seeds."
+            f" {kind_of_run(evidence.scale)}: {setting(main)}."
+            " Comm of FedAvg, FedBN and FedAP is closed-form, and held to the printed digits at"
+            " every scale. FLOPs of the methods that train all weights are a count at the paper's"
+            " sizes; it leaves out element-wise work, and the paper does not say what it counts."
         ),
         floor=False,
     )

@@ -9,16 +9,17 @@ from pathlib import Path
 from repfl.bench.report.links import slug
 from repfl.bench.report.sheet import Book, Number, Sheet
 from repfl.bench.report.site.leaderboard import Leaderboard
+from repfl.paper_tables.core import captions
 from repfl.paper_tables.core.verdict import Kind
 
 SCALES = {
-    "paper": ("full scale", "the paper's own protocol, as far as it is known"),
+    "paper": (captions.SCALES["paper"], "the paper's own protocol, as far as it is known"),
     "desk": (
-        "reduced run",
+        captions.SCALES["desk"],
         "real data with fewer rounds, clients or seeds, or a smaller model; it decides nothing",
     ),
     "smoke": (
-        "toy run",
+        captions.SCALES["smoke"],
         "embedded digits, tiny models, few rounds: tests the software, is compared with no paper",
     ),
 }

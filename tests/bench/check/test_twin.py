@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repfl.bench.check.twin import twin_rounds
+from repfl.bench.check.twin import rows_beside, twin_rounds
 from repfl.bench.grid.plan import Selection, plan
 
 
@@ -23,3 +23,12 @@ def test_twin_rounds_see_what_an_option_changes() -> None:
         # a fifth of all entries is critical no more
         assert -0.4 < fewer["bytes"] < -0.1
     assert (frame.loc[[(1, "private"), (2, "private")], "update"] > 0).all()
+
+
+def test_rows_differ_also_by_an_option_that_a_cell_does_not_store() -> None:
+    planned = plan(Selection(artefacts=["board/table1"], methods=["fedbabu"], scale="paper"))
+    base, others = rows_beside(planned, "FedBABU")
+    assert "rate" not in base.cell.hp
+    assert set(others) == {"FedBABU, own rate"}
+    assert others["FedBABU, own rate"].keys() == {"rate"}
+    assert rows_beside(planned, "FedBABU, own rate")[1] == {"FedBABU": {"rate": 1.0}}

@@ -173,7 +173,7 @@ def test_a_plan_refuses_cells_that_cannot_run(tmp_path: Path, partition: str, wo
             "per = { two = { beta = 7 }, tree",
             ["unknown recipe 'tree'", "three"],
         ),
-        ('only = ["t*o"]', 'only = ["x*"]', ["unknown recipe 'x*'"]),
+        ('only = ["t*o"]', 'only = ["x*"]', ["only.x*: unknown recipe 'x*'"]),
         ('"t*" = {', '"x*" = {', ["unknown recipe 'x*'"]),
         ("β = {beta}, τ = {tau}", "β = {beta}", ["two rows are called 'β = 2'"]),
         ('columns = "both"', "", ["needs rows (or like) and recipes"]),
