@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import import_module
@@ -276,8 +276,3 @@ def field_of(cls: type, name: str) -> str:
         if isinstance(alias, AliasChoices) and name in alias.choices:
             return str(field_)
     return name
-
-
-def resolved(method: Method[Any]) -> dict[str, Any]:
-    """All hyper-parameters with their values."""
-    return asdict(method.hp)

@@ -81,12 +81,7 @@ class Said:
     """Everything in one line."""
     standing: str
     """What runs suggest that decide nothing, and what the paper's own numbers say."""
-    scale: str
-    holds: bool | None
-    suggests: bool | None
     printed: bool | None
-    settings: bool = False
-    """Whether it says how runs are set up."""
     sources: tuple[str, ...] = ()
     verbatim: tuple[str, ...] = ()
     """In the paper's words, as far as the published files quote them."""
@@ -105,7 +100,6 @@ class Head:
     group: str
     unit: str
     digits: int
-    best: str
     floor: str = ""
 
 
@@ -150,7 +144,6 @@ class Sheet:
     lines: Mapping[str, Mapping[str, list[list[float]]]] = field(default_factory=dict)
     """A figure's curves: panel, label, points of round and accuracy."""
     alt: str = ""
-    ids: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     """Its other forms, relative to the report."""
     command: str = ""

@@ -31,7 +31,6 @@ def sheet_of(
         "findings": tuple(result.findings),
         "notes": tuple(result.notes),
         "claims": tuple(claim_words.said(claim, result.paper, printed) for claim in result.claims),
-        "ids": tuple(result.ids),
         **told,
     }
     if isinstance(result, Figure):
@@ -88,7 +87,6 @@ def _head(column: Column, floors: Mapping[str, float]) -> Head:
         column.group,
         column.unit,
         column.digits,
-        column.best or "",
         numbers.plain(floors[column.key], column.digits) if known else "",
     )
 
