@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
 from repfl.bench.cli.options import AsJson, PaperScale, Plugins
 from repfl.bench.cli.printing import print_json, screen, table
@@ -41,7 +42,7 @@ def list_datasets(
     rows = table("dataset", "edition", "fingerprint", "samples", "size", "needed by")
     for entry in entries:
         download = entry["download_bytes"]
-        size = human(entry["bytes"]) if entry["present"] else f"({human(download)})"
+        size = decimal(entry["bytes"]) if entry["present"] else f"({decimal(download)})"
         rows.add_row(
             entry["name"],
             entry["edition"] or "-",
@@ -130,15 +131,6 @@ def import_files(
         prepare.import_files(name, source)
     _print_sizes(open_dataset(name))
     return FINE
-
-
-def human(size: float) -> str:
-    """Return a number of bytes with its unit."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
 
 
 def _print_sizes(prepared: Prepared) -> None:

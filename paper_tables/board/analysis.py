@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from math import nan, sqrt
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from repfl.paper_tables.core import statistics
-from repfl.paper_tables.core.pairwise import Pairs, against_leader, moderated, pairs
+from repfl.paper_tables.core.pairwise import (
+    Pairs,
+    against_leader,
+    moderated,
+    pairs,
+    studentized_range,
+)
 
 PLACE = ["method", "column", "study"]
 BLOCK = ["column", "study"]
@@ -157,13 +161,7 @@ def ranks(scores: pd.DataFrame) -> tuple[pd.Series, float]:
     if not blocks or methods < 2:
         return statistics.average_ranks(wide), nan
     error = sqrt(methods * (methods + 1) / (12 * blocks))
-    return statistics.average_ranks(wide), _range(methods, np.inf) * error
-
-
-@cache
-def _range(methods: int, df: float) -> float:
-    """How many standard errors lie between the best and the worst of equal methods."""
-    return float(stats.studentized_range.ppf(statistics.LEVEL, methods, df))
+    return statistics.average_ranks(wide), studentized_range(methods, np.inf) * error
 
 
 def front(accuracy: pd.Series, cost: pd.Series) -> list[str]:

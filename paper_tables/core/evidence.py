@@ -107,6 +107,12 @@ def first(cells: pd.DataFrame, name: str, default: Any = None) -> Any:
     return cells[name].iloc[0] if len(cells) and name in cells else default
 
 
+def spans(arrays: Arrays) -> dict[str, slice]:
+    """Return the part of every tensor in the flat arrays of a run."""
+    fields = (arrays[f"layout/{field}"].tolist() for field in ("names", "starts", "stops"))
+    return {str(name): slice(start, stop) for name, start, stop in zip(*fields, strict=True)}
+
+
 RULES = {"last": "last", "max": "max", "best-val": "best_val"}
 AVERAGES = {"clients": "mean", "pooled": "pooled"}
 

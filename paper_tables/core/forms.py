@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, measuring, plots, ranking, tables, verdict
-from repfl.paper_tables.core.evidence import Arrays, Evidence, places, why_missing
+from repfl.paper_tables.core import captions, plots, ranking, tables, verdict
+from repfl.paper_tables.core.evidence import Evidence, places, why_missing
 from repfl.paper_tables.core.result import Absent, Claim, Column, Figure, Sheet, Table
 from repfl.paper_tables.core.tables import Place, Row
 from repfl.paper_tables.core.verdict import Printing
@@ -230,29 +230,3 @@ def titles(evidence: Evidence, names: Mapping[str, str]) -> dict[str, str]:
 def at_scale(evidence: Evidence, **notes: str) -> tuple[str, ...]:
     """Return the note of the evidence's scale, if there is one."""
     return (notes[evidence.scale],) if evidence.scale in notes else ()
-
-
-def spans(arrays: Arrays) -> dict[str, slice]:
-    """Return the part of every tensor in the flat arrays of a run."""
-    fields = (arrays[f"layout/{field}"].tolist() for field in ("names", "starts", "stops"))
-    return {str(name): slice(start, stop) for name, start, stop in zip(*fields, strict=True)}
-
-
-Value = Callable[[pd.Series, pd.DataFrame], float]
-"""From a finished cell and its curves to a number."""
-
-
-def from_rounds(
-    evidence: Evidence, planned: pd.DataFrame, value: Value, *names: str
-) -> dict[str, Any]:
-    """Return our side of a table cell whose numbers are read off stored curves of these names."""
-    done = planned[planned["status"] == "done"]
-    rounds = evidence.rounds(list(done["id"]), *names)
-    values = [value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()]
-    return measuring.gather(planned, evidence.scale, values)
-
-
-def per_round(rounds: pd.DataFrame, *lines: str) -> pd.Series:
-    """Return the bytes of some lines of the ledger by round, over all clients."""
-    kept = rounds[rounds["name"].isin([f"traffic/{line}" for line in lines])]
-    return kept.groupby("round")["value"].sum()

@@ -99,3 +99,25 @@ def _by_seed(
         for seed, value, low, id_ in runs
         if isfinite(value)
     )
+
+
+# -- read off curves -------------------------------------------------------------------------------
+
+Value = Callable[[pd.Series, pd.DataFrame], float]
+"""From a finished cell and its curves to a number."""
+
+
+def from_rounds(
+    evidence: Evidence, planned: pd.DataFrame, value: Value, *names: str
+) -> dict[str, Any]:
+    """Return our side of a table cell whose numbers are read off stored curves of these names."""
+    done = planned[planned["status"] == "done"]
+    rounds = evidence.rounds(list(done["id"]), *names)
+    values = [value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()]
+    return gather(planned, evidence.scale, values)
+
+
+def per_round(rounds: pd.DataFrame, *lines: str) -> pd.Series:
+    """Return the bytes of some lines of the ledger by round, over all clients."""
+    kept = rounds[rounds["name"].isin([f"traffic/{line}" for line in lines])]
+    return kept.groupby("round")["value"].sum()

@@ -55,7 +55,11 @@ class Pairs:
         """
         error, df = self.error(first, second)
         # whole degrees of freedom, rounded down, since each quantile takes long
-        return nan if np.isnan(error) else _range(len(self.variances), int(df)) * error / sqrt(2)
+        return (
+            nan
+            if np.isnan(error)
+            else studentized_range(len(self.variances), int(df)) * error / sqrt(2)
+        )
 
     def p(self, first: str, second: str, gap: float) -> float:
         """Return how often two of so many equal rows are this far apart."""
@@ -67,7 +71,7 @@ class Pairs:
 
 
 @cache
-def _range(rows: int, df: int) -> float:
+def studentized_range(rows: int, df: float) -> float:
     """Return how many standard errors lie between the best and the worst of equal rows."""
     return float(stats.studentized_range.ppf(LEVEL, rows, max(1, df)))
 

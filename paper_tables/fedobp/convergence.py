@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms
+from repfl.paper_tables.core import measuring
 from repfl.paper_tables.core.claims import Sentence, judged
 from repfl.paper_tables.core.conditions import Condition, at_least, best, cell, every
 from repfl.paper_tables.core.evidence import Evidence, places
@@ -55,7 +55,7 @@ def evaluations(
 
                 place = (PRINTED[short], name)
                 printed = float(logged[pick][place]) if place in logged.index else nan
-                found = forms.from_rounds(evidence, here, value, "post_agg/pooled")
+                found = measuring.from_rounds(evidence, here, value, "post_agg/pooled")
                 cells.append({"row": row, "column": at(short, when), "published": printed} | found)
     return pd.DataFrame(cells)
 

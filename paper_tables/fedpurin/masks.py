@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import figures, forms, plots
 from repfl.paper_tables.core.claims import Numbers, counted
-from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
+from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
 from repfl.paper_tables.core.result import Claim, Result, Sheet
 from repfl.paper_tables.fedpurin.settings import OURS, PAPER
 
@@ -77,19 +77,19 @@ def tallies(arrays: Arrays) -> Arrays:
     """
     if not {"mask", "server", "layout/names"} <= set(arrays):
         return {}
-    mask, spans = arrays["mask"], forms.spans(arrays)
-    texts = dict(zip(spans, arrays["layout/shapes"].tolist(), strict=True))
+    mask, places = arrays["mask"], spans(arrays)
+    texts = dict(zip(places, arrays["layout/shapes"].tolist(), strict=True))
     chosen = shown({name: _shape(text) for name, text in texts.items()})
-    exchanged = [mask[:, span] for span in spans.values() if mask[:, span].any()]
+    exchanged = [mask[:, span] for span in places.values() if mask[:, span].any()]
     never = sum(int((~counts.any(axis=0)).sum()) for counts in exchanged)
     kept = {
         "shapes": np.array([texts[name] for name in chosen]),
         "names": np.array(list(chosen)),
-        "agreement": np.array([_agreement(mask[:, spans[name]]) for name in chosen]),
+        "agreement": np.array([_agreement(mask[:, places[name]]) for name in chosen]),
         "silent": np.array(never / max(1, sum(counts.shape[1] for counts in exchanged))),
     }
     for name in chosen:
-        start = spans[name].start
+        start = places[name].start
         part = slice(start, start + _part(_shape(texts[name])))
         kept[f"counts/{name}"] = np.vstack(
             [mask[:SHOWN_CLIENTS, part], arrays["server"][None, part]]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import forms, tables
+from repfl.paper_tables.core import forms, measuring, tables
 from repfl.paper_tables.core.captions import kind_of_run
 from repfl.paper_tables.core.claims import counted, judged
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
@@ -148,7 +148,7 @@ def _cell(evidence: Evidence, line: Line, column: str) -> dict[str, Any]:
         "row": line.label,
         "column": column,
         **tables.printed_fields(found),
-        **forms.from_rounds(
+        **measuring.from_rounds(
             evidence, planned, lambda cell, rounds: _mib(cell, rounds, line, way), "traffic/"
         ),
     }
@@ -188,7 +188,7 @@ def _mib(cell: pd.Series, rounds: pd.DataFrame, line: Line, way: str) -> float:
     names = [f"{line.direction}_values"]
     if line.direction == "up" or way == WIRE:
         names.append(f"{line.direction}_codes")
-    sent = forms.per_round(rounds, *names)
+    sent = measuring.per_round(rounds, *names)
     if line.phase != "all_rounds":
         late = sent.index > int(cell["hp.beta"])
         sent = sent[late if line.phase == "post_beta" else ~late]
@@ -285,7 +285,9 @@ def alignment(evidence: Evidence) -> Claim:
         done = pick(evidence, row=OURS, column=RUNS[short], done=True)
         found = []
         for _, cell in done.iterrows():
-            sent = forms.per_round(evidence.rounds([str(cell["id"])], "traffic/"), "down_values")
+            sent = measuring.per_round(
+                evidence.rounds([str(cell["id"])], "traffic/"), "down_values"
+            )
             late = sent[sent.index > int(cell["hp.beta"])].to_numpy()
             half = len(late) // 2
             found.append(float(late[half:].mean() / late[:half].mean()) if half else nan)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from repfl.paper_tables.core import figures, forms, plots
-from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
+from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
 from repfl.paper_tables.core.result import Claim, Result, Sheet
 from repfl.paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, SAME_DATA
 
@@ -64,7 +64,7 @@ def overlaps(arrays: Arrays) -> Arrays:
     # masks only grow, so what was ever personal is personal at the end
     kept = [
         arrays["mask"][:, span] > 0
-        for name, span in forms.spans(arrays).items()
+        for name, span in spans(arrays).items()
         if not name.endswith(STATISTICS)
     ]
     return compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"])

@@ -16,7 +16,7 @@ from repfl.paper_tables.core import forms, measuring, shared_claims, tables
 from repfl.paper_tables.core.claims import Sentence, judged
 from repfl.paper_tables.core.conditions import best
 from repfl.paper_tables.core.evidence import Evidence, pick
-from repfl.paper_tables.core.forms import Value
+from repfl.paper_tables.core.measuring import Value
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
@@ -103,7 +103,7 @@ def first_at(level: float) -> Value:
 
 def received(cell: pd.Series, rounds: pd.DataFrame) -> float:
     """MB that a client receives in a round, on average over clients and rounds."""
-    sent = forms.per_round(rounds, "down_values", "down_codes")
+    sent = measuring.per_round(rounds, "down_values", "down_codes")
     return float(sent.mean()) / int(cell["recipe.clients"]) / MB
 
 
@@ -170,7 +170,7 @@ def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]
             continue
         found = reported.iloc[0] if quantity.name == "last" and len(reported) else None
         if quantity.curve:
-            ours = forms.from_rounds(evidence, planned, quantity.curve, *CURVES)
+            ours = measuring.from_rounds(evidence, planned, quantity.curve, *CURVES)
             done = int((planned["status"] == "done").sum())
             if 0 < ours["seeds"] < done:
                 ours["reason"] = f"reached in {ours['seeds']} of {done} runs"

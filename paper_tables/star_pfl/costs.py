@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms, tables
+from repfl.paper_tables.core import forms, measuring, tables
 from repfl.paper_tables.core.captions import kind_of_run
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
-from repfl.paper_tables.core.forms import Value
+from repfl.paper_tables.core.measuring import Value
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table
 from repfl.paper_tables.core.tables import Row
 from repfl.paper_tables.core.verdict import Kind
@@ -84,7 +84,7 @@ def wire(direction: str, *, clients: int = 1, codes: bool = True) -> Callable[[s
     def mean(cell: pd.Series, rounds: pd.DataFrame) -> float:
         if cell["method"] == "local":
             return nan
-        sent = forms.per_round(rounds, *lines)
+        sent = measuring.per_round(rounds, *lines)
         if cell["method"] == "fedap" and len(sent) > 1:
             sent = sent[sent.index > 1]
         return clients * float(sent.mean()) / int(cell["recipe.clients"]) / MIB
@@ -215,7 +215,7 @@ def _cell(evidence: Evidence, row: str, task: str, quantity: Quantity) -> dict[s
     found = tables.published_row(evidence.published, "3", place, row) if quantity.metric else None
     value, names = quantity.value(task), (CURVE, "note/active/", "traffic/")
     cell = {"row": row, "column": f"{task}/{quantity.name}", **tables.printed_fields(found)}
-    cell |= forms.from_rounds(evidence, cells, value, *names)
+    cell |= measuring.from_rounds(evidence, cells, value, *names)
     exact = row in CLOSED.get(quantity.name, ())
     slip = _slip(row, task, quantity.name)
     cell = tables.conclude(
