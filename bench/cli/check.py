@@ -65,6 +65,8 @@ def check(
         print(f"reference written: {path}")
         return FINE
     names = method or own
+    if plugin and not names and not promise:
+        raise UserError(f"--plugin {', '.join(plugin)}: registers no method to check")
     codes = [_contract(names, promise or ())] if names or promise else []
     if not promise and (not names or reference or _in_gate(names)):
         codes.append(_show_regression(gate.check(reference, names, workers, files)))
@@ -129,7 +131,7 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> int:
         for wrong, count in seen.items():
             if wrong and count > 1:
                 print(f"        {name}: {count - 1} more times: {wrong}")
-    print(f"{len(names)} methods, {broken} broken promises")
+    print(f"{len(names)} method{'s' * (len(names) != 1)}, {broken} broken promises")
     return FINDING if broken else FINE
 
 

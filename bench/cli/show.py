@@ -79,7 +79,9 @@ def find(store: Store, prefix: str) -> Found:
         store.verify(record)
         made = record.provenance
         at = f"git checkout {made['commit']} && " if made.get("commit") else ""
-        repeat = f"{at}{made['command']}{again((), store)} --fresh" if made.get("command") else ""
+        command = made.get("command", "")
+        flags = "" if command.startswith("python") else f"{again((), store)} --fresh"
+        repeat = f"{at}{command}{flags}" if command else ""
         return Found(record, by_name(store.frame(record, "rounds.parquet")), repeat)
     published = {
         cell: (paper, scale) for paper, scale, cell in measured.ids() if cell.startswith(prefix)

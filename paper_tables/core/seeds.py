@@ -58,11 +58,15 @@ def mixed(by_seed: Iterable[Any]) -> bool:
 
 def common_floor(cells: pd.DataFrame) -> tuple[float, tuple[int, ...]]:
     """The floor of a column, and the seeds that it is of: those that all of its rows with a floor
-    have. Rows of another scale may deal other clients, so such a column has none.
+    have. Rows of another scale may deal other clients: beside runs at full scale only these count,
+    and other mixed columns have none.
     """
-    if cells.loc[cells["floor"].notna(), "scale"].nunique() > 1:
+    cells = cells[cells["floor"].notna()]
+    if (cells["scale"] == "paper").any():
+        cells = cells[cells["scale"] == "paper"]
+    if cells["scale"].nunique() > 1:
         return nan, ()
-    by_seed = cells.loc[cells["floor"].notna(), "by_seed"]
+    by_seed = cells["by_seed"]
     seeds = shared(by_seed)
     known = [run.floor for runs in of_runs(by_seed) for run in runs if run.seed in seeds]
     known = [floor for floor in known if isfinite(floor)]

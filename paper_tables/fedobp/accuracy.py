@@ -58,8 +58,7 @@ CALIBRATION = (
 )
 SWAPPED = (
     "inferred: the log's two workers swap clients' heads; with heads swapped ours falls to the"
-    " log's height on CIFAR-10, and logs of one process are 1.5 off at most (README, FLUTE is off"
-    " its logs)"
+    " log's height on CIFAR-10, and logs of one process are 1.9 off at most (README, FLUTE)"
 )
 WHY = {
     **{
@@ -68,7 +67,7 @@ WHY = {
     },
     ("FLUTE", key("mnist")): (
         "inferred: a body that nobody trains stays as its seed drew it; after 100 rounds three"
-        " seeds lie up to 2.65 apart here, around the authors' log (README, FLUTE is off its logs)"
+        " seeds lie up to 2.65 apart here, around the authors' log (README, FLUTE)"
     ),
     ("FedOBP, momentum 0.7, 100 rounds", key("cifar10")): (
         "open: it climbs fast just there, and no log has its initial values and batches; the"

@@ -29,6 +29,13 @@ def test_one_promise_of_one_method(here: Here) -> None:
     assert "finite" not in said.out
 
 
+def test_a_plugin_without_a_method_is_refused(here: Here, tmp_path: Path) -> None:
+    path = tmp_path / "empty.py"
+    path.write_text("")
+    said = here("check", "--plugin", path)
+    assert (said.code, "registers no method" in said.err) == (2, True)
+
+
 def test_a_broken_promise_of_a_plugin_is_told_once_with_its_line(faulty: Path, here: Here) -> None:
     said = here("check", "--method", "test-raise", "--plugin", faulty)
     assert said.code == 1
