@@ -135,9 +135,9 @@ def run(
 
 
 def grid(
-    methods: Sequence[str],
-    recipes: Sequence[AnyRecipe] | Mapping[str, AnyRecipe],
-    seeds: Sequence[int] = (0,),
+    methods: str | Sequence[str],
+    recipes: str | Sequence[AnyRecipe] | Mapping[str, AnyRecipe],
+    seeds: int | Sequence[int] = (0,),
     *,
     scale: str = "smoke",
     plugins: Plugins = (),
@@ -151,6 +151,9 @@ def grid(
     """
     from repfl.results import load
 
+    methods = [methods] if isinstance(methods, str) else methods
+    recipes = [recipes] if isinstance(recipes, str) else recipes
+    seeds = [seeds] if isinstance(seeds, int) else seeds
     named = recipes if isinstance(recipes, Mapping) else {_label(each): each for each in recipes}
     planned = [
         _planned(method, recipe, seed, scale, plugins, label)

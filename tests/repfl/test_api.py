@@ -84,6 +84,8 @@ def test_the_process_keeps_its_own_settings(tmp_path: Path) -> None:
 
 def test_a_grid_is_the_rows_of_load_in_its_own_order(results: Path) -> None:
     found = repfl.grid(["fedper", "fedavg"], {"mine": OWN}, seeds=(1, 0), results=results)
+    alone = repfl.grid("fedper", {"mine": OWN}, seeds=1, results=results)
+    assert list(alone.index) == list(found.index[:1])
     assert list(zip(found["row"], found["seed"], strict=True)) == [
         ("fedper", 1), ("fedper", 0), ("fedavg", 1), ("fedavg", 0),
     ]  # fmt: skip
