@@ -125,6 +125,9 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     out.print(rows)
     for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
         out.print(f"{count} to compute: {reason}")
+    skipped = {line["id"]: line["reason"] for line in facts["cells"] if line["status"] == "skipped"}
+    for reason, count in Counter(skipped.values()).most_common():
+        out.print(f"{count} skipped: {reason}")
     if facts["published"] and facts["seconds"]:
         rest = facts["unpublished_seconds"]
         out.print(

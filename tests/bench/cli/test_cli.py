@@ -228,6 +228,14 @@ def test_a_package_of_another_project_with_a_folders_name_changes_nothing(tmp_pa
 # -- hints -----------------------------------------------------------------------------------------
 
 
+def test_a_plan_says_why_cells_are_skipped(here: Here, tmp_path: Path) -> None:
+    start = ROOT / "bench" / "templates" / "grid" / "my_grid.toml"
+    grid = tmp_path / "mine.toml"
+    grid.write_text(start.read_text("utf-8").replace("tiny-bn", "mlp"), "utf-8")
+    said = here("plan", "--grid", grid, "--results", tmp_path / "results")
+    assert "4 skipped: fedbn needs normalisation layers" in said.out
+
+
 def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_path: Path) -> None:
     asked = ("--artefact", "fedpurin/table3", "--scale", "desk", "--results", tmp_path)
     facts = json.loads(here("plan", *asked, "--json").out)
