@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from repfl.paper_tables.core import statistics as st
+from repfl.paper_tables.core.seeds import OfSeed, common_floor
 
 
 def test_spread_uses_ddof_1_and_ignores_what_is_absent() -> None:
@@ -48,3 +49,13 @@ def test_average_ranks_share_ties_and_skip_incomplete_columns() -> None:
     )
     assert list(st.average_ranks(wide)) == [1.25, 1.75, 3.0]
     assert st.average_ranks(wide[["c"]]).isna().all()
+
+
+def test_a_column_of_two_scales_has_the_floor_of_the_full_one() -> None:
+    scales = {"paper": 64.48, "desk": 60.24, "smoke": 39.35}
+    cells = pd.DataFrame(
+        {"scale": scale, "floor": floor, "by_seed": (OfSeed(42, 80.0, floor),)}
+        for scale, floor in scales.items()
+    )
+    assert common_floor(cells) == (64.48, (42,))
+    assert isnan(common_floor(cells[1:])[0])
