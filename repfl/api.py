@@ -36,7 +36,7 @@ class Run:
 
     def __init__(self, record: Record, store: Store) -> None:
         self.record = record
-        self._store = store
+        self.store = store
 
     @property
     def id(self) -> str:
@@ -63,7 +63,7 @@ class Run:
     def _line(self) -> Line:
         from repfl.bench.evidence.line import line_of
 
-        return line_of(self.record, self._store)
+        return line_of(self.record, self.store)
 
     @property
     def curves(self) -> pd.DataFrame:

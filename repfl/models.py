@@ -11,14 +11,15 @@ from repfl.results import only
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from repfl.api import Run
     from repfl.bench.store.store import Record, Store
 
 
-def client_model(cell: str, client: int, results: str | Path | None = None) -> nn.Module:
+def client_model(cell: str | Run, client: int, results: str | Path | None = None) -> nn.Module:
     """Return a client's model from a run with `keep_models`, as an ordinary module for evaluation.
 
-    Its inputs are normalised images, as `client_data` gives them. `cell` is an id, which may be cut
-    short.
+    Its inputs are normalised images, as `client_data` gives them. `cell` is a run or an id, which
+    may be cut short.
     """
     from repfl.algorithms import models
     from repfl.bench.run.cost import shape_of
@@ -39,7 +40,7 @@ def client_model(cell: str, client: int, results: str | Path | None = None) -> n
 
 
 def client_data(
-    cell: str, client: int, split: str = "test", results: str | Path | None = None
+    cell: str | Run, client: int, split: str = "test", results: str | Path | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return a client's normalised images [n, C, H, W] and labels [n]."""
     import torch
@@ -55,9 +56,11 @@ def client_data(
     return data.inputs(index), data.labels[index]
 
 
-def _record(cell: str, results: str | Path | None) -> tuple[Record, Store]:
+def _record(cell: str | Run, results: str | Path | None) -> tuple[Record, Store]:
     from repfl.bench.store.store import Store
 
+    if not isinstance(cell, str):
+        return cell.record, cell.store
     store = Store(results)
     record = store.get(only(cell, store.ids()))
     assert record is not None  # its id was listed

@@ -51,12 +51,15 @@ def load(
     from the others. `source` is "store" or "measured"; `tier` is the evidence for a published
     value. `standing` is "current" if a value is of today's versions, else why it is stale, or
     unknown: `plugins` are the files that registered methods and data of your own. Metrics that
-    recipes ask for beside accuracy are further columns, of the last round.
+    recipes ask for beside accuracy are further columns, of the last round. Recipes that are called
+    billing-* are computed for their bytes; their accuracies mean nothing.
     """
     from repfl.bench.store.store import Store
 
     load_plugins(plugins)
     store = Store(results)
+    if results is not None and not store.root.is_dir():
+        raise UserError(f"results={str(results)!r}: there is no such folder")
     found = list(_found(store, paper, scale, measured))
     recipes = _named_recipes(grids) if any(each.line is None for _, each in found) else {}
     rows = [_row(cell, each, recipes) for cell, each in found]

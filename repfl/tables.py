@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 def table(key: str, scale: str | None = None, results: str | Path | None = None) -> pd.DataFrame:
     """Return a paper's table or figure, such as "fedobp/table3", from own and published runs.
 
-    Of a table, one row per number: `published | ours | interval | verdict`, with the floor, the
-    seeds and the evidence for ours; of a figure, the numbers it draws. Without a scale, the one
-    that has most of its cells. Title, caption, scale and notes are in `.attrs`.
+    Of a table, one row per number: `published`, `ours` and the 95 % interval of its mean from `low`
+    to `high`; their `difference` and its interval from `gap_low` to `gap_high`, which decides the
+    `verdict`; the floor, the seeds and the evidence for ours. Of a figure, the numbers it draws.
+    Without a scale, the one that has most of its cells. Title, caption, scale and notes are in
+    `.attrs`.
     """
     from repfl.bench.evidence import artefacts
     from repfl.bench.evidence.library import Library
@@ -67,19 +69,11 @@ def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
 
 def _table(result: Table) -> pd.DataFrame:
     """Return a table in long form, with everything that is known of a number."""
-    from repfl.bench.report import numbers
-
     frame, columns = result.frame, {each.key: each for each in result.layout.columns}
-    digits = frame["column"].map({key: each.digits for key, each in columns.items()})
-    interval = [
-        numbers.between(low, high, places)
-        for low, high, places in zip(frame["low"], frame["high"], digits, strict=True)
-    ]
     frame = frame.assign(
         column=frame["column"].map({key: each.name for key, each in columns.items()}),
         unit=frame["column"].map({key: each.unit for key, each in columns.items()}),
-        interval=interval,
     )
-    told = ["published", "ours", "interval", "verdict", "difference", "floor", "unit", "seeds"]
-    kept = [*told, "low", "high", "tier", "scale", "reason", "source", "ids"]
+    told = ["published", "ours", "low", "high", "difference", "gap_low", "gap_high", "verdict"]
+    kept = [*told, "floor", "unit", "seeds", "tier", "scale", "reason", "source", "ids"]
     return frame.set_index(["row", "column"])[kept]

@@ -264,6 +264,12 @@ class Federation(Recorder):
         and options.
         """
         p = self.protocol
+        for name, model in params.items():
+            if model.shape != (self.K, self.D):
+                raise ValueError(
+                    f"{name} {list(model.shape)}: clients train from one row of {self.D:,} values"
+                    f" for each of the {self.K} in `fed.active`"
+                )
         count = p.epochs if epochs is None else epochs
         schedule = Schedule(stream, self.round, count, first_epoch, p.batch, p.skip_single)
         plans = [

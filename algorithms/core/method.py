@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -65,7 +66,7 @@ class NoHyperparameters:
     """A method that has nothing to choose."""
 
 
-class Method(Generic[Chosen]):
+class Method(ABC, Generic[Chosen]):
     """One federated algorithm. It uses the `Federation` that it is given and nothing else.
 
     `class Mine(Method[HP])` with `HP = HP` knows the types of `self.hp`.
@@ -97,23 +98,23 @@ class Method(Generic[Chosen]):
         at_server = any(fnmatchcase(name, pattern) for pattern in self.server_rows)
         return entry.shape[:1] == (clients,) and not at_server
 
+    @abstractmethod
     def init(self, fed: Federation) -> State:
         """Return the state before the first round."""
-        raise NotImplementedError
 
+    @abstractmethod
     def round(self, state: State, fed: Federation) -> State:
         """Run one communication round of the clients in `fed.active`.
 
         `state` may be modified in place. Pop large tensors before replacing them to lower peak
         memory.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def client_params(self, state: State, fed: Federation) -> Models:
         """Return the models of the clients in `fed.active`, before `personalize`  [K, D]; or a
         `Mixture` of several.
         """
-        raise NotImplementedError
 
     def personalize(self, fed: Federation, params: Tensor) -> Tensor:
         """Train models [K, D] before they are scored; nothing flows back."""
@@ -222,6 +223,8 @@ def register(
             raise MethodError(
                 f"method {name!r}: unknown family {family!r}; valid: {', '.join(FAMILIES)}"
             )
+        if lacking := sorted(cls.__abstractmethods__):
+            raise MethodError(f"method {name!r}: {cls.__name__} lacks {', '.join(lacking)}")
         _check_defaults(name, cls.HP)
         facts = (title, paper, year, family, cls, needs, version, variants, sends)
         _REGISTRY[name] = Entry(name, *facts, cost, quick or {}, gate or {}, files)

@@ -9,23 +9,28 @@ nothing; unseen clients have models; scoring changes nothing; nothing asks the d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from inspect import getsourcefile
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from repfl.algorithms import models
-from repfl.algorithms.core.method import build, methods
+from repfl.algorithms.core.method import methods
 from repfl.algorithms.core.run import Diverged, Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.check.toys import RAGGED, SHORT, held_apart, other_tests, toy_data, toy_recipe
-from repfl.bench.check.watched import FilledRun, Replayed, ReplayedRun, Watched, WatchedRun, flat
+from repfl.bench.check.situation import (
+    Situation,
+    client_models,
+    gap,
+    same,
+    situations,
+    usual,
+    watched,
+)
+from repfl.bench.check.toys import RAGGED, SHORT, held_apart, other_tests, toy_data
+from repfl.bench.check.watched import FilledRun, Replayed, ReplayedRun, WatchedRun, flat
 from repfl.bench.errors import one_line
 
 TOLERANCE = 1e-9
@@ -39,86 +44,6 @@ def keep(holds: bool, otherwise: str) -> None:
     """Raise `Broken` unless something holds."""
     if not holds:
         raise Broken(otherwise)
-
-
-@dataclass(frozen=True)
-class Situation:
-    """One setting in which the contract is checked."""
-
-    method: str
-    model: str
-    participation: float
-    hp: tuple[tuple[str, Any], ...] = ()
-
-    def fresh(
-        self,
-        *,
-        kind: type[Run] = Run,
-        sizes: tuple[int, ...] = RAGGED,
-        dealt: Callable[[tuple[int, ...]], ClientData] = toy_data,
-        stack: int = 1,
-        device: str = "cpu",
-        **protocol: Any,
-    ) -> Run:
-        """Return the method in this situation, not yet started."""
-        data = dealt(sizes)
-        model = models.build(self.model, channels=1, size=8, classes=data.classes)
-        recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
-        method = build(self.method, dict(self.hp))
-        how: dict[str, Any] = {"seed": 0, "dtype": torch.float64, "stack": stack, "device": device}
-        return kind(method, recipe, data, model, **how)
-
-    def run(self, *, rounds: int | None = None, **how: Any) -> Run:
-        """Return the method in this situation after some rounds (default: all)."""
-        run = self.fresh(**how)
-        run.start()
-        for _ in range(run.fed.rounds if rounds is None else rounds):
-            run.step()
-        return run
-
-
-def situations(name: str) -> Iterator[Situation]:
-    """Yield the situations of a method: all clients without batch norm, half of them with it."""
-    entry = methods()[name]
-    options = tuple(entry.quick.items())
-    if "bn" not in entry.needs:
-        yield Situation(name, "tiny", 1.0, options)
-    yield Situation(name, "tiny-bn", 1.0 if "p2p" in entry.needs else 0.5, options)
-
-
-def usual(case: Situation) -> Run:
-    """Return a run that several promises look at and none continues."""
-    return _usual(case, methods()[case.method].cls)  # type: ignore[arg-type]  # classes have hashes
-
-
-@lru_cache(maxsize=4)
-def _usual(case: Situation, method: type) -> Run:
-    return case.run(kind=WatchedRun)
-
-
-def gap(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    """Return the largest difference of two states, relative to the largest entry of a tensor."""
-    if one.keys() != other.keys():
-        raise ValueError(f"states differ in their tensors: {sorted(one)} and {sorted(other)}")
-    pairs = [(a.double(), other[name].double()) for name, a in one.items() if a.numel()]
-    return max(((a - b).abs().max() / a.abs().max().clamp(min=1e-12)).item() for a, b in pairs)
-
-
-def same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
-    """Return whether two lists of tensors are equal to the bit."""
-    return len(one) == len(other) and all(map(torch.equal, one, other))
-
-
-def client_models(run: Run) -> list[Tensor]:
-    """Return what all clients are scored with."""
-    with run.fed.as_active(range(run.fed.N)):
-        return flat(run.scored_models())
-
-
-def watched(run: Run) -> Watched:
-    """Return the federation of a watched run."""
-    assert isinstance(run.fed, Watched)
-    return run.fed
 
 
 # -- the promises ----------------------------------------------------------------------------------
@@ -135,6 +60,17 @@ def finite(case: Situation) -> None:
         any(name == "pre_agg/mean" for _, name, _ in run.rows),
         "nothing is scored after local training: `fed.train` sees to it; beside `fed.train_with`"
         ' write fed.score("pre_agg", models)',
+    )
+
+
+def repeatable(case: Situation) -> None:
+    """A run gives the same bits the second time: all randomness is drawn from the cell's seed."""
+    one, two = usual(case), case.run(kind=WatchedRun)
+    different = [n for n, v in one.state.items() if not torch.equal(v, two.state[n])]
+    keep(
+        not different,
+        f"the same cell, computed again, gives another {', '.join(different)}: draw from"
+        " fed.rng(PURPOSE)",
     )
 
 
@@ -358,6 +294,7 @@ def device(case: Situation) -> None:
 
 
 CONTRACT: tuple[Callable[[Situation], None], ...] = (
+    repeatable,
     finite,
     resumable,
     stacked,
@@ -383,7 +320,9 @@ def _where(error: BaseException, name: str) -> str:
 def check(
     name: str, promises: Sequence[Callable[[Situation], None]] = ()
 ) -> Iterator[tuple[str, Situation, str]]:
-    """Run the contract, or some of it, on a method: (promise, situation, what is wrong or "")."""
+    """Run the contract, or some of it, on a method: (promise, situation, what is wrong or "").
+    Where a method does not run, or not twice alike, nothing else is checked.
+    """
     torch.set_num_threads(1)
     for case in situations(name):
         for promise in promises or CONTRACT:
@@ -396,3 +335,5 @@ def check(
                 kind = "diverged on toys" if isinstance(error, Diverged) else type(error).__name__
                 wrong = f"{kind}: {one_line(error)}{_where(error, name)}"
             yield promise.__name__, case, wrong
+            if wrong and promise is repeatable:
+                break

@@ -92,6 +92,7 @@ def info(
         ),
     ],
     scale: PaperScale = "paper",
+    grid: Grids = None,
     plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> int:
@@ -101,13 +102,13 @@ def info(
     from repfl.bench.grid import plugins
 
     plugins.load(plugin or ())
-    found = _described(name, scale)
+    found = _described(name, scale, grid or ())
     if not found:
         from repfl.bench.cli.statements import statement
 
         if "/" not in name:
             raise unknown("name", name, _names())
-        return statement(name, scale, plugins=plugin, as_json=as_json)
+        return statement(name, scale, grid, plugin, as_json=as_json)
     if as_json:
         print_json(dict(found))
     for kind, facts in () if as_json else found:
@@ -121,7 +122,7 @@ def _names() -> list[str]:
     return [name for registry in registries().values() for name in registry]
 
 
-def _described(name: str, scale: str) -> list[tuple[str, dict[str, Any]]]:
+def _described(name: str, scale: str, grids: Sequence[Path]) -> list[tuple[str, dict[str, Any]]]:
     """Return the facts on everything of this name, with its kind."""
     from dataclasses import asdict
     from inspect import getdoc
@@ -143,8 +144,8 @@ def _described(name: str, scale: str) -> list[tuple[str, dict[str, Any]]]:
         metric = known["metric"][name]
         facts = {"title": metric.title, "averaged over": metric.average, "rule": getdoc(metric.of)}
         found.append(("metric", {"name": name, **facts}))
-    if name in catalog.recipes():
-        _, recipe, seed = catalog.find_recipe(name, scale)
+    if name in catalog.recipes(grids):
+        _, recipe, seed = catalog.find_recipe(name, scale, grids)
         found.append(("recipe", {"name": name, **asdict(recipe), "first seed": seed}))
     return found
 

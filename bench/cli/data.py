@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from repfl.bench.cli.options import AsJson, PaperScale, Plugins
+from repfl.bench.cli.options import AsJson, Grids, PaperScale, Plugins
 from repfl.bench.cli.printing import print_json, screen, table
 from repfl.bench.errors import FINDING, FINE
 
@@ -145,6 +145,7 @@ def show_split(
     seed: Annotated[int | None, typer.Option(help="default: the first seed of the scale")] = None,
     out: Annotated[Path, typer.Option(help="folder for the figure and the table")] = Path("report")
     / "data",
+    grid: Grids = None,
     plugin: Plugins = None,
 ) -> int:
     """Show the class-by-client table of a recipe, also as a figure, and write who holds what."""
@@ -154,7 +155,7 @@ def show_split(
     from repfl.datasets.core.partition import partition
 
     plugins.load(plugin or ())
-    full, resolved, first = catalog.find_recipe(recipe, scale)
+    full, resolved, first = catalog.find_recipe(recipe, scale, grid or ())
     chosen = first if seed is None else seed
     prepared = open_dataset(resolved.dataset)
     splits = partition(prepared, resolved, chosen)

@@ -106,10 +106,15 @@ def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
     """Run, then report. A method that joins tables is computed alone, and shown beside what is
     known of their rows.
     """
+    from repfl.bench.store.store import Store
+
     ending = _compute(select(chosen), launch, chosen)
     if ending.signal:
         return ending.exit_code
     _, code = _report(chosen, launch.results, out)
+    if not (chosen.scale or chosen.grid or chosen.method):
+        own = command("report", replace(chosen, scale="smoke"), Store(launch.results))
+        print(f"shown: the best evidence for every number; what ran, at the scale smoke: `{own}`")
     return ending.exit_code or code
 
 

@@ -139,6 +139,8 @@ def _parser_message(error: Any, arguments: list[str], parser: Any) -> str:
     text = " ".join(error.format_message().split())
     if text.startswith("No such command") and arguments and "mean" not in text:
         text += f" {nearest(arguments[0], parser.commands)}"
+    if type(error).__name__ == "MissingParameter" and error.param.help:
+        text = f"{text.rstrip('.')}: {error.param.help}"
     context = getattr(error, "ctx", None)
     if context and context.parent:
         return f"{context.command_path.removeprefix('repfl').strip()}: {text}"

@@ -42,10 +42,11 @@ def show(
     validation data, show which trial validation chooses for each method and recipe.
     """
     from repfl.bench.grid import plugins
+    from repfl.bench.grid.grid import files
     from repfl.bench.store.store import Store
 
     plugins.load(plugin or ())
-    if "/" in name:
+    if "/" in name or name in files():
         return statement(name, scale, grid, plugin, results, as_json)
     found = find(Store(results), name)
     print_json(found.record.json) if as_json else show_record(found)

@@ -297,11 +297,11 @@ def all_recipe_facts(scale: str, files: Sequence[Path] = ()) -> list[dict[str, A
     return facts
 
 
-def find_recipe(name: str, scale: str) -> tuple[str, Recipe, int]:
+def find_recipe(name: str, scale: str, files: Sequence[Path] = ()) -> tuple[str, Recipe, int]:
     """Return a recipe by `paper/recipe`, or by its own name if that is unique, with its full name
     and the first seed of the scale.
     """
-    known = recipes()
+    known = recipes(files)
     found = [full for full in known if name in (full, full.partition("/")[2])]
     if not found:
         raise unknown("recipe", name, known)

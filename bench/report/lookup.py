@@ -73,8 +73,11 @@ def told(name: str, records: Path, again: str) -> list[str]:
         raise UserError(
             f"{name}: prints no number that stands in {paper}'s published/, and has no claim"
         )
+    if not lines and find is _claim:
+        artefacts_ = grids.read(grids.files()[paper]).file.artefacts
+        raise unknown("claim, table or figure", rest, [*known, *artefacts_], paper)
     if not lines:
-        raise unknown("claim" if find is _claim else "number", rest, known, paper)
+        raise unknown("number", rest, known, paper)
     return lines
 
 

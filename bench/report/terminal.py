@@ -29,6 +29,7 @@ LONGEST_NAME = 40
 MEASURE = 10_000
 """A width in which every table fits."""
 MAJORITY = "majority class"
+CLAIMS = ("claims hold", "fail", "undecided")
 TOY = "embedded digits, a few rounds: this shows that the code works, and nothing about a paper"
 
 
@@ -63,7 +64,7 @@ def _show_one(sheet: Sheet, console: Console) -> None:
     for style, lines in (
         ("yellow", [*toy, *(() if sheet.judged else sheet.notes)]),
         ("", sheet.findings),
-        ("dim", [*sheet.remarks[:REMARKS], *rest, *claims]),
+        ("dim", [*filter(None, [sheet.legend]), *sheet.remarks[:REMARKS], *rest, *claims]),
     ):
         for line in lines:
             console.print(Text(f"  {line}", style=style))
@@ -131,18 +132,19 @@ def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
         absent = Text("absent: " + sheet.caption, style="yellow")
         title = absent if sheet.kind == "absent" else Text(sheet.title)
         held = f"{told.held['holds']}/{sum(told.held.values())}" if told.claims else ""
-        grid.add_row(sheet.key, str(told.published or ""), *given, held, _file(sheet), title)
+        grid.add_row(sheet.key, str(len(told.numbers) or ""), *given, held, _file(sheet), title)
     console.print(grid)
 
 
 def _show_verdicts(sheets: Sequence[Sheet], console: Console) -> None:
     grid = Grid(title="Published numbers", title_justify="left", header_style="bold")
-    for name in ("paper", "numbers", *overview.STATES, "claims hold", "fail", "undecided"):
+    for name in ("paper", "numbers", *overview.STATES, "in sentences", *CLAIMS):
         grid.add_column(name, justify="left" if name == "paper" else "right")
     told = [each for each in overview.summaries(sheets, {}) if each.published]
     for each in told:
         holds, fails, contradicted, open_ = each.held.values()
-        counts = (each.published, *each.verdicts.values(), holds, fails + contradicted, open_)
+        claims = (holds, fails + contradicted, open_)
+        counts = (each.published, *each.verdicts.values(), each.sentences, *claims)
         grid.add_row(each.paper, *(str(n) if n else BLANK for n in counts))
     if told:
         console.print("")

@@ -12,7 +12,8 @@ import torch
 
 from repfl.algorithms.core.method import methods
 from repfl.bench.check import contract
-from repfl.bench.check.contract import CONTRACT, Situation, situations
+from repfl.bench.check.contract import CONTRACT
+from repfl.bench.check.situation import Situation, situations
 from tests.algorithms import toys
 
 Promise = Callable[[Situation], None]

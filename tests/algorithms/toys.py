@@ -14,7 +14,7 @@ from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.model import Model
 from repfl.algorithms.engine.params import Params
-from repfl.bench.check.contract import gap
+from repfl.bench.check.situation import gap
 from repfl.bench.check.toys import RAGGED, toy_data, toy_recipe
 
 EQUAL = (24, 24, 24, 24)

@@ -192,7 +192,9 @@ def test_a_damaged_record_costs_itself_and_a_warning(results: Path, tmp_path: Pa
 
 def test_a_table_has_published_and_ours_side_by_side(tmp_path: Path) -> None:
     found = repfl.table("fedpurin/table3", results=tmp_path)
-    assert list(found.columns[:4]) == ["published", "ours", "interval", "verdict"]
+    assert list(found.columns[:8]) == [
+        "published", "ours", "low", "high", "difference", "gap_low", "gap_high", "verdict"
+    ]  # fmt: skip
     assert found.index.names == ["row", "column"]
     assert found.attrs["scale"] == "desk"
     assert found["ours"].notna().any()
@@ -219,6 +221,7 @@ def test_a_recipe_is_changed_by_naming_what_changes() -> None:
         (lambda: repfl.table("fedobp/table33"), "unknown artefact 'fedobp/table33'"),
         (lambda: repfl.table("fedobp/table3", scale="big"), "unknown scale 'big'"),
         (lambda: repfl.load(paper="fedopb"), "unknown paper 'fedopb'; did you mean fedobp"),
+        (lambda: repfl.load("/nowhere"), "results='/nowhere': there is no such folder"),
         (lambda: repfl.curves("zzz"), "no cells have ids that start with 'zzz'"),
         (lambda: repfl.recipe(RECIPE, training={"rounds": 0}), "training.rounds = 0 is not valid"),
     ],

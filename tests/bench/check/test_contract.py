@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.check import contract
-from repfl.bench.check.contract import Broken, Situation
+from repfl.bench.check.contract import Broken
+from repfl.bench.check.situation import Situation
+from repfl.bench.errors import UserError
 
 SLIPS = """
+import itertools
+
 import torch
 from repfl.algorithms.core.method import Method, register
 from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math.class_stats import class_statistics
+
+
+NEXT = itertools.count().__next__
 
 
 def slip(name):
@@ -215,6 +222,16 @@ class Mixes(FedAvg):
         return after | {"theta": after["theta"] + torch.zeros(fed.D)}
 
 
+@slip("test-draws")
+class Draws(FedAvg):
+    "Draws from nobody's seed."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        noise = torch.randn(fed.D, generator=torch.Generator().manual_seed(NEXT()))
+        return after | {"theta": after["theta"] + 1e-3 * noise}
+
+
 @slip("test-explodes")
 class Explodes(FedAvg):
     "Diverges."
@@ -238,6 +255,7 @@ FOUND = [
     ("test-calls-all", "absent", 0.5, "learn from one that was not sampled"),
     ("test-unscored", "finite", 0.5, "nothing is scored after local training"),
     ("test-remembers", "resumable", 1.0, "the same cell, resumed, gives another theta"),
+    ("test-draws", "repeatable", 1.0, "draw from fed.rng"),
     ("test-asks", "device", 1.0, "a GPU would have to wait"),
     ("test-mixes", "device", 1.0, "tensors of two devices meet"),
 ]
@@ -265,6 +283,28 @@ def test_a_slip_is_seen(
 
 def test_one_who_makes_no_slip_keeps_all(slips: Path) -> None:
     assert [wrong for _, _, wrong in contract.check("test-honest-rows") if wrong] == []
+
+
+def test_of_a_method_that_does_not_repeat_itself_nothing_else_is_said(slips: Path) -> None:
+    said = [(promise, wrong) for promise, _, wrong in contract.check("test-draws")]
+    assert [promise for promise, _ in said] == ["repeatable"] * 2
+
+
+def test_a_method_that_lacks_a_part_is_refused_when_it_registers(
+    tmp_path: Path, plugged: Callable[[Path], None]
+) -> None:
+    misspelt = SLIPS[: SLIPS.index('@slip("test-no-download")')].replace("client_params", "params")
+    (tmp_path / "half.py").write_text(misspelt + '\n\nslip("test-half")(Plain)\n')
+    with pytest.raises(UserError, match="'test-half': Plain lacks client_params"):
+        plugged(tmp_path / "half.py")
+
+
+def test_a_start_of_another_shape_is_told_where_it_is_given(slips: Path) -> None:
+    run = Situation("test-honest-rows", "tiny", 1.0).fresh()
+    run.start()
+    run.fed.begin(1)
+    with pytest.raises(ValueError, match=r"one row of .* for each of the \d+ in `fed.active`"):
+        run.fed.train(run.fed.new_model())
 
 
 def test_a_method_that_diverges_is_told_so(slips: Path) -> None:

@@ -14,8 +14,8 @@ from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Extras
 from repfl.algorithms.engine.model import ClientModel
-from repfl.bench.check import contract
 from repfl.bench.check.contract import CONTRACT
+from repfl.bench.check.situation import situations
 from tests.algorithms import plain, toys
 from tests.algorithms.examples import example
 
@@ -30,7 +30,7 @@ BYTE = 8
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_keep_the_contract(example: Callable[[str], Any], name: str) -> None:
     example(name)
-    *_, half = contract.situations(name)
+    *_, half = situations(name)
     for promise in CONTRACT:
         promise(half)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.check import contract, gate
-from repfl.bench.check.contract import Situation
+from repfl.bench.check.situation import Situation
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]

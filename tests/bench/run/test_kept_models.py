@@ -82,6 +82,14 @@ def test_a_clients_module_can_be_exported_for_batches_of_any_size(
     torch.testing.assert_close(exported(images[:3]), module(images[:3]))
 
 
+def test_a_run_from_python_needs_no_id(tmp_path: Path) -> None:
+    small = repfl.recipe("fedpurin/cifar10-dir0.1", clients=3, training={"rounds": 1})
+    found = repfl.run("fedper", small, keep_models="last", results=tmp_path)
+    images, labels = repfl.client_data(found, 1)
+    right = repfl.client_model(found, 1)(images).argmax(1) == labels
+    assert (int(right.sum()), len(labels)) == tuple(found.clients.loc[1, ["correct", "total"]])
+
+
 def test_what_all_clients_share_is_stored_once(store: Store, compute: Compute) -> None:
     compute(task("fedper", clients=3), keep_models="last")
     record = stored(store, task("fedper", clients=3).cell.id)

@@ -1,0 +1,98 @@
+"""The settings in which the contract of a method is checked, and what is looked at there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from repfl.algorithms import models
+from repfl.algorithms.core.method import build, methods
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.client_data import ClientData
+from repfl.bench.check.toys import RAGGED, toy_data, toy_recipe
+from repfl.bench.check.watched import Watched, WatchedRun, flat
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One setting in which the contract is checked."""
+
+    method: str
+    model: str
+    participation: float
+    hp: tuple[tuple[str, Any], ...] = ()
+
+    def fresh(
+        self,
+        *,
+        kind: type[Run] = Run,
+        sizes: tuple[int, ...] = RAGGED,
+        dealt: Callable[[tuple[int, ...]], ClientData] = toy_data,
+        stack: int = 1,
+        device: str = "cpu",
+        **protocol: Any,
+    ) -> Run:
+        """Return the method in this situation, not yet started."""
+        data = dealt(sizes)
+        model = models.build(self.model, channels=1, size=8, classes=data.classes)
+        recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
+        method = build(self.method, dict(self.hp))
+        how: dict[str, Any] = {"seed": 0, "dtype": torch.float64, "stack": stack, "device": device}
+        return kind(method, recipe, data, model, **how)
+
+    def run(self, *, rounds: int | None = None, **how: Any) -> Run:
+        """Return the method in this situation after some rounds (default: all)."""
+        run = self.fresh(**how)
+        run.start()
+        for _ in range(run.fed.rounds if rounds is None else rounds):
+            run.step()
+        return run
+
+
+def situations(name: str) -> Iterator[Situation]:
+    """Yield the situations of a method: all clients without batch norm, half of them with it."""
+    entry = methods()[name]
+    options = tuple(entry.quick.items())
+    if "bn" not in entry.needs:
+        yield Situation(name, "tiny", 1.0, options)
+    yield Situation(name, "tiny-bn", 1.0 if "p2p" in entry.needs else 0.5, options)
+
+
+def usual(case: Situation) -> Run:
+    """Return a run that several promises look at and none continues."""
+    return _usual(case, methods()[case.method].cls)
+
+
+@lru_cache(maxsize=4)
+def _usual(case: Situation, method: type) -> Run:
+    return case.run(kind=WatchedRun)
+
+
+def gap(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """Return the largest difference of two states, relative to the largest entry of a tensor."""
+    if one.keys() != other.keys():
+        raise ValueError(f"states differ in their tensors: {sorted(one)} and {sorted(other)}")
+    pairs = [(a.double(), other[name].double()) for name, a in one.items() if a.numel()]
+    return max(((a - b).abs().max() / a.abs().max().clamp(min=1e-12)).item() for a, b in pairs)
+
+
+def same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
+    """Return whether two lists of tensors are equal to the bit."""
+    return len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+def client_models(run: Run) -> list[Tensor]:
+    """Return what all clients are scored with."""
+    with run.fed.as_active(range(run.fed.N)):
+        return flat(run.scored_models())
+
+
+def watched(run: Run) -> Watched:
+    """Return the federation of a watched run."""
+    assert isinstance(run.fed, Watched)
+    return run.fed
