@@ -67,7 +67,6 @@ def test_table_one_flags_what_is_wrong_with_its_evidence() -> None:
 
 FAIL_IN_PRINT = {
     "The numbers of Table II follow from N and q, rounded up",
-    "Fewer than 0.5 % of the parameters are personal",
     "FedOBP is compared with eight methods",
     "FedOBP is best on all four data sets at both levels",
     "FedOBP surpasses the second-best method by 0.16 points on EMNIST, Dir(0.1)",
