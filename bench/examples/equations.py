@@ -3,8 +3,9 @@
 The toy is declared: scikit-learn's 8x8 digits, ten clients with Dirichlet(0.1) shares of each
 class, a network of 48 hidden units in float64, SGD at 0.1 in batches of 32, five epochs a round, no
 momentum. A result here shows that a statement can fail or hold, and not that it does so on the
-paper's data. `python -m repfl.paper_tables.core.propositions` writes `propositions.csv` to the
-folders of the papers.
+paper's data.
+
+python bench/examples/equations.py    # writes propositions.csv of FedOBP and FedPURIN
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def main() -> None:
     """Write every paper's numbers, and print their means over seeds."""
     for paper in TRIED:
         found = tried(paper)
-        path = Path(__file__).parents[1] / paper / "propositions.csv"
+        path = Path(__file__).parents[2] / "paper_tables" / paper / "propositions.csv"
         found.to_csv(path, index=False, float_format="%.4f", lineterminator="\n")
         print(paper, found.groupby(["equation", "quantity", "round"])["value"].mean(), sep="\n")
 

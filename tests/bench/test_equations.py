@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import runpy
 from itertools import islice
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
 
 from repfl.bench.grid.grid import files
-from repfl.paper_tables.core.propositions import TRIED, Toy
+
+EQUATIONS = runpy.run_path(str(Path(__file__).parents[2] / "bench/examples/equations.py"))
+TRIED, Toy = EQUATIONS["TRIED"], EQUATIONS["Toy"]
 
 
 @pytest.mark.parametrize("paper", list(TRIED))
