@@ -13,7 +13,7 @@ import pytest
 
 from repfl.bench.evidence import status
 from repfl.bench.grid import grid
-from repfl.bench.store import store
+from repfl.bench.store import locks, store
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
@@ -49,6 +49,16 @@ def test_every_record_is_read_once_and_no_measured_line_beside_it(
     assert set(decoded.values()) == {1}
     assert not read
     assert {path.parent.name for path in grids} == {"star_pfl"}
+
+
+def test_a_cell_that_somebody_computes_is_called_running(here: Here, tmp_path: Path) -> None:
+    asked = ("plan", "--artefact", "star-pfl/fig1", "--results", tmp_path)
+    (line, *_) = json.loads(here(*asked, "--json").out)["cells"]
+    with locks.claim(store.Store(tmp_path), line["id"]):
+        facts = json.loads(here(*asked, "--json").out)
+        shown = here(*asked).out
+    assert {each["status"] for each in facts["cells"] if each["id"] == line["id"]} == {"running"}
+    assert "running" in shown.splitlines()[0]
 
 
 def test_the_cheapest_comes_first(here: Here, tmp_path: Path) -> None:

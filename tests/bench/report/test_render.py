@@ -93,6 +93,18 @@ def test_summaries_count_verdicts_and_claims() -> None:
 # -- the terminal ----------------------------------------------------------------------------------
 
 
+def test_verdicts_and_sentences_add_up_to_the_published_numbers() -> None:
+    console = Console(width=200, file=StringIO(), markup=False)
+    terminal.show(sheets(), console)
+    said = console.file.getvalue().partition("Published numbers")[2]  # type: ignore[attr-defined]
+    lines = [line.strip("│┃").replace("│", "┃").split("┃") for line in said.splitlines()]
+    heads, *rows = [[word.strip() for word in line] for line in lines if len(line) > 2]
+    end = heads.index("in sentences") + 1
+    counts = [[int(word) if word.isdigit() else 0 for word in row[1:end]] for row in rows]
+    assert counts
+    assert all(published == sum(parts) > 0 for published, *parts in counts)
+
+
 @pytest.mark.parametrize("width", [80, 104, 138])
 def test_names_of_rows_are_whole_in_every_block_of_columns(width: int) -> None:
     table = sheets()[0]
