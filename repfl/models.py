@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repfl.bench.errors import UserError, unknown
+from repfl.catalog import Plugins, load_plugins
 from repfl.results import only
 
 if TYPE_CHECKING:
@@ -15,15 +16,19 @@ if TYPE_CHECKING:
     from repfl.bench.store.store import Record, Store
 
 
-def client_model(cell: str | Run, client: int, results: str | Path | None = None) -> nn.Module:
+def client_model(
+    cell: str | Run, client: int, results: str | Path | None = None, plugins: Plugins = ()
+) -> nn.Module:
     """Return a client's model from a run with `keep_models`, as an ordinary module for evaluation.
 
     Its inputs are normalised images, as `client_data` gives them. `cell` is a run or an id, which
-    may be cut short.
+    may be cut short. Kept are the models after aggregation: a recipe that reports `pre_agg` has
+    scored others. `plugins` are the files of a model or data set of your own.
     """
     from repfl.algorithms import models
     from repfl.bench.run.cost import shape_of
 
+    load_plugins(plugins)
     record, store = _record(cell, results)
     name, channels, size, classes = shape_of(record.cell["recipe"])
     tensors = {}
@@ -32,6 +37,8 @@ def client_model(cell: str | Run, client: int, results: str | Path | None = None
         if kind == "client" and not 0 <= client < len(value):
             raise UserError(f"client {client} is not valid; valid: 0 to {len(value) - 1}")
         tensors[tensor] = value if kind == "all" else value[client]
+    if name not in models.MODELS:
+        raise unknown("model", name, models.MODELS)
     module: nn.Module = models.MODELS[name](channels, size, classes)
     # not strict, since counters and constants of a module are no part of a client's model
     if strange := module.load_state_dict(tensors, strict=False).unexpected_keys:
@@ -40,7 +47,11 @@ def client_model(cell: str | Run, client: int, results: str | Path | None = None
 
 
 def client_data(
-    cell: str | Run, client: int, split: str = "test", results: str | Path | None = None
+    cell: str | Run,
+    client: int,
+    split: str = "test",
+    results: str | Path | None = None,
+    plugins: Plugins = (),
 ) -> tuple[Tensor, Tensor]:
     """Return a client's normalised images [n, C, H, W] and labels [n]."""
     import torch
@@ -48,6 +59,7 @@ def client_data(
     from repfl.bench.grid.cell import reopen
     from repfl.bench.run.clients import clients_of
 
+    load_plugins(plugins)
     record, _ = _record(cell, results)
     data = clients_of(reopen(record.cell)).data.to(torch.device("cpu"), torch.float32)
     if split not in ("train", "test", "val"):

@@ -55,6 +55,8 @@ def param(
     stays, since it is part of the ids of cells, and `compat` is understood too. A choice that is
     one of several departures of the same code keeps a name of its own.
     """
+    for name in limits.keys() - {"ge", "gt", "le", "lt", "title", "exclude_if"}:
+        raise MethodError(f"param({name}=...): unknown limit; valid: ge, gt, le, lt")
     if spelled:
         limits["validation_alias"] = AliasChoices(*spelled)
     said: dict[str, Any] = {"paper": paper, "search": search}

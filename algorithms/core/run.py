@@ -82,6 +82,8 @@ class Run:
         scored = perf_counter()
         handed, self.state = dict(self.state), {}  # so that the method can free what it has used
         self.state = self.method.round(handed, fed)
+        if not isinstance(self.state, dict):
+            raise TypeError(f"round returned {self.state!r:.60}; it returns the next state, a dict")
         self._check(round_)
         self._trace()
         trained = perf_counter()
@@ -163,6 +165,11 @@ class Run:
     def scored_models(self) -> Models:
         """Return the models that the active clients are scored with."""
         models = self.method.client_params(self.state, self.fed)
+        if isinstance(models, Tensor) and models.shape != (self.fed.K, self.fed.D):
+            raise ValueError(
+                f"client_params returned {list(models.shape)}; it returns a row of {self.fed.D:,}"
+                f" values for each of the {self.fed.K} clients in `fed.active`"
+            )
         if self.method.personalizes and isinstance(models, Tensor):
             return self.method.personalize(self.fed, models)
         return models

@@ -81,7 +81,11 @@ def resumable(case: Situation) -> None:
     while not resumed.done:
         resumed.step()
     different = [n for n, v in whole.state.items() if not torch.equal(v, resumed.state[n])]
-    keep(not different, f"the same cell, resumed, gives another {', '.join(different)}")
+    keep(
+        not different,
+        f"the same cell, resumed, gives another {', '.join(different)}: keep what"
+        " the next round needs in the state that `round` returns, not on self",
+    )
     timeless = [
         [row for row in run.rows if not row[1].startswith("time/")] for run in (whole, resumed)
     ]

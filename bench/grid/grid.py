@@ -152,7 +152,9 @@ class Grid:
         for label, times in Counter(row.label for row in rows_of(file, block)).items():
             if times > 1:
                 swept = " ".join(f"{{{name}}}" for name in block.sweep)
-                hint = f"; write what is swept into the label: '{label} {swept}'" if swept else ""
+                hint = (
+                    f"; write what is swept into the label, as in 'NAME {swept}'" if swept else ""
+                )
                 place = self.at(*at, "rows")
                 raise UserError(f"{place}: two rows are called {label!r}{hint}")
         return count

@@ -11,6 +11,7 @@ from typing import Any
 
 from repfl.bench.errors import UserError, nearest, unknown
 from repfl.bench.grid import grid as grids
+from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import Cell, build_cell, plain, unmet
 from repfl.bench.grid.grid import SCALES, Grid
 from repfl.bench.grid.methods import hyperparameters, options_of, parse_spec, spec, with_defaults
@@ -242,6 +243,11 @@ def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
 def _nothing(
     option: str, value: str, items: Iterable[Planned], names: Names, selection: Selection
 ) -> UserError:
+    if option == "--method" and value.partition("[")[0] in plugins.registries()["method"]:
+        raise UserError(
+            f"{option} {value}: is in no table of {selection} at scale {selection.scale}; name the"
+            " table that it joins, --artefact PAPER/NAME"
+        )
     scales = {scale: _all_cells(replace(selection, scale=scale)) for scale in SCALES}
     elsewhere = {scale: {name for i in its for name in names(i)} for scale, its in scales.items()}
     here = {name for item in items for name in names(item)}

@@ -13,7 +13,7 @@ from repfl.bench.grid import grid as grids
 from repfl.bench.grid import search
 from repfl.bench.grid.cell import Cell, build_cell
 from repfl.bench.grid.grid import Grid
-from repfl.bench.grid.nested import merge, nested
+from repfl.bench.grid.nested import dotted, merge, nested
 from repfl.bench.grid.schema import Artefact, Cells
 
 
@@ -125,7 +125,7 @@ def of_block(
                     *artefact,
                     row.label,
                     column.key,
-                    column.label(grid.label(column.recipe)),
+                    column.label(grid.label(column.recipe), dotted(cell.recipe)),
                     scale,
                     file=file,
                     guest=guest,

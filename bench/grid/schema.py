@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -40,7 +40,10 @@ class GridRow(_Strict):
     )
 
 
-def _is_range(kind: Range, limits: list[Any]) -> bool:
+def is_range(kind: str, limits: Any) -> bool:
+    """Return whether a search can draw from it."""
+    if kind not in get_args(Range) or not isinstance(limits, list):
+        return False
     if kind == "one of":
         return bool(limits)
     number = int if "whole" in kind else int | float
@@ -68,7 +71,7 @@ class Search(_Strict):
             if len(ranges) != 1:
                 raise ValueError(f"{name}: give one range, as in {{ log = [0.01, 1] }}")
             for kind, limits in ranges.items():
-                if not _is_range(kind, limits):
+                if not is_range(kind, limits):
                     raise ValueError(f"{name}: {kind} = {limits} is not a range")
         return over
 
@@ -211,9 +214,10 @@ class Column:
         fields = ",".join(f"{name}={_spelled(value)}" for name, value in self.fields.items())
         return f"{self.recipe}[{fields}]" if fields else self.recipe
 
-    def label(self, recipe_label: str) -> str:
-        """Return the name of the column in tables."""
+    def label(self, recipe_label: str, values: Mapping[str, Any]) -> str:
+        """Return the name of the column in tables; `values` are all fields of its recipe."""
         label, rest = _filled(recipe_label, self.fields)
+        label, _ = _filled(label, values)
         return ", ".join([label, *(f"{n.rpartition('.')[2]} = {v}" for n, v in rest.items())])
 
 

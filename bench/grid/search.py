@@ -26,8 +26,9 @@ from math import floor, log10
 from typing import Any
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.methods import search_space
+from repfl.bench.grid.methods import hyperparameters, search_space
 from repfl.bench.grid.nested import split_names
+from repfl.bench.grid.schema import is_range
 
 DIGITS = 3
 """Significant digits of a drawn number: fine enough to search, and the same text everywhere."""
@@ -55,6 +56,14 @@ def space_of(
     grid searches beside it.
     """
     declared = search_space(method, place)
+    for name, (kind, limits) in declared.items():
+        if not is_range(kind, limits):
+            raise UserError(
+                f"method {method!r}: search of {name} = {{{kind!r}: {limits}}} is not valid; valid:"
+                ' as in {"log": [0.01, 1]}'
+            )
+        for each in limits if kind == "one of" else (limits[0], limits[1]):
+            hyperparameters(method, {name: each}, "the ends of its search")
     space = {name: each for name, each in declared.items() if name not in fixed} | dict(beside)
     if not space or len(space) > MAX_DIMENSIONS:
         raise UserError(

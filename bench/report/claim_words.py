@@ -13,7 +13,7 @@ from repfl.paper_tables.core.result import Claim
 def standing(c: Claim) -> str:
     """Return what became of a claim; if undecided, which way reduced runs point."""
     if c.settings:
-        kept = {True: "kept by our full-scale runs", False: "not kept by our full-scale runs"}
+        kept = {True: "our full-scale runs take it over", False: "our full-scale runs have another"}
         return kept.get(c.holds, f"the {c.scale} scale has settings of its own")  # type: ignore[arg-type]
     if c.suggests is None:
         return str(c.state)

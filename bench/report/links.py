@@ -106,7 +106,8 @@ def noted(text: str, there: bool = True, folder: str = "") -> Markup:
         rest = re.sub(r"\d+", lambda n: f'{row}{n[0]}">{n[0]}</a>', match[3])
         return f'{row}{match[2]}">notes, {match[2]}</a>{rest}'
 
-    return Markup(NOTED.sub(link, str(escape(text))))
+    told = NOTED.sub(link, str(escape(text)))
+    return Markup(told.replace("README, ", f'<a href="{escape(folder)}notes.html">notes</a>, '))
 
 
 def readme(text: str) -> Markup:

@@ -25,11 +25,18 @@ CLAIMS = {
     "does not hold": Verdict.DIFFERS,
     "contradicts the paper's own numbers": Verdict.DIFFERS,
     "undecided": Verdict.UNDECIDED,
+    "setting": Verdict.OTHER_SCALE,
 }
 """The verdict whose colour each state of a claim has. The states are written out, since the module
 that has them imports Matplotlib.
 """
-PLURAL = ("hold", "do not hold", "contradict the paper's own numbers", "undecided")
+PLURAL = (
+    "hold",
+    "do not hold",
+    "contradict the paper's own numbers",
+    "undecided",
+    "settings that our runs take over",
+)
 
 
 def state(verdict: str) -> str:
@@ -47,8 +54,8 @@ class Dot:
 
 
 def dots(sheet: Sheet) -> list[Dot]:
-    """Return a dot for every number that a table or figure publishes; those of claims last."""
-    found = [
+    """Return a dot for every number that a table or figure publishes."""
+    return [
         Dot(
             number.verdict,
             f"{sheet.page}#{number.id}",
@@ -57,12 +64,6 @@ def dots(sheet: Sheet) -> list[Dot]:
         )
         for number in sheet.printed
     ]
-    for claim in sheet.claims:
-        said = Dot(
-            str(CLAIMS[claim.state]), f"{sheet.page}#claim-{claim.id}", f"claim: {claim.text}"
-        )
-        found += [said] * len(claim.sources)
-    return found
 
 
 def _reported(number: Number) -> str:
@@ -198,14 +199,13 @@ def lead(found: Sequence[Summary]) -> str:
     exact = [n for n in every if n.kind in EXACT]
     trained = [n for n in every if n.kind and n.kind not in EXACT]
     judged = _judged(every)
-    same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
     reduced = sum(n.verdict == Verdict.OTHER_SCALE for n in trained)
     told = [
         f"This report checks {_count(sum(s.published for s in known), 'published number')} of"
         f" {_count(len(known), 'paper')}."
     ]
     if exact:
-        told.append(f"{len(exact):,} need no training: {same:,} of them match.")
+        told.append(f"{len(exact):,} need no training: {_matching(exact)}.")
     if trained:
         told.append(
             f"{len(trained):,} need training: {len(judged):,} were re-run at full scale"
@@ -245,11 +245,7 @@ def _sentences(summary: Summary) -> Iterator[str]:
     exact = [n for n in summary.numbers if n.kind in EXACT]
     trained = [n for n in summary.numbers if n.kind and n.kind not in EXACT]
     if exact:
-        same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
-        off = sum(n.verdict == Verdict.DIFFERS for n in exact)
-        yield f"{same} of {len(exact)} numbers that need no training match" + (
-            f", {off} differ{'s' * (off == 1)}." if off else "."
-        )
+        yield f"Of {_count(len(exact), 'number')} that need no training, {_matching(exact)}."
     if trained:
         judged = _judged(trained)
         given = Counter(n.verdict for n in judged)
@@ -264,10 +260,24 @@ def _sentences(summary: Summary) -> Iterator[str]:
             else f"None of {len(trained)} trained numbers has been re-run at full scale."
         )
     if count := sum(summary.held.values()):
-        yield f"{_count(count, 'claim')}: {summary.standings}."
+        own = len(summary.claims) - count
+        beside = f"; and {_count(own, 'check')} of ours" if own else ""
+        yield f"{_count(count, 'claim')}: {summary.standings}{beside}."
     if missing := summary.open.get("missing"):
         hours = summary.open["seconds"] / 3600
         yield f"Still to run: {_count(missing, 'cell')}, about {span(hours)} of one CPU core."
+
+
+def _matching(exact: Sequence[Number]) -> str:
+    """Say how many numbers that need no training match, and what became of the others."""
+    given = Counter(n.verdict for n in exact)
+    match, off, apart = (
+        given[str(v)] for v in (Verdict.REPRODUCED, Verdict.DIFFERS, Verdict.OTHER_SCALE)
+    )
+    told = [f"{match:,} match{'es' * (match == 1)}"]
+    told += [f"{off:,} differ{'s' * (off == 1)}"] if off else []
+    told += [f"{apart:,} {'is' if apart == 1 else 'are'} not comparable"] if apart else []
+    return ", ".join(told)
 
 
 def span(hours: float) -> str:

@@ -123,6 +123,8 @@ def _draw(figure: Figure, place: Path) -> list[Path]:
     return [svg, png, pdf]
 
 
+TAG, LONG = re.compile(r"<[^>]*>"), re.compile(r"(\d+\.\d\d)\d+")
+"""Only coordinates are shortened, which stand in tags: labels are text."""
 INK = re.compile(r"(fill|stroke): ?(#000000|#0f0f0f|#262626|#595959|black)\b")
 
 
@@ -134,4 +136,4 @@ def inline(text: str) -> str:
     text = INK.sub(r"\1: currentColor", text)
     text = text.replace("stroke: #cccccc", "stroke: currentColor; stroke-opacity: 0.2")
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
-    return re.sub(r"(\d+\.\d\d)\d+", r"\1", text)
+    return TAG.sub(lambda tag: LONG.sub(r"\1", tag[0]), text)

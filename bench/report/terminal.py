@@ -142,7 +142,7 @@ def _show_verdicts(sheets: Sequence[Sheet], console: Console) -> None:
         grid.add_column(name, justify="left" if name == "paper" else "right")
     told = [each for each in overview.summaries(sheets, {}) if each.published]
     for each in told:
-        holds, fails, contradicted, open_ = each.held.values()
+        holds, fails, contradicted, open_, _ = each.held.values()
         claims = (holds, fails + contradicted, open_)
         counts = (each.published, *each.verdicts.values(), each.sentences, *claims)
         grid.add_row(each.paper, *(str(n) if n else BLANK for n in counts))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
+
+import torch
 
 from repfl.bench.errors import StoreError
 from repfl.bench.run import kept_models, machine, record, trackers
@@ -43,6 +45,7 @@ def compute(
     begun, before, cell = Clocks.now(), process_state.settings(), task.cell
     with process_state.randomness_kept():  # a data set's own code imports what it likes
         open_dataset(cell.recipe["dataset"])
+        _first_use(cell.recipe["evaluation"]["metrics"])
     clients = clients_of(cell)
     run = make(cell, clients, options)
     facts = _facts(task, clients, options)
@@ -91,6 +94,15 @@ def compute(
         made["models"] = options.keep_models
         files[MODELS] = checkpoint.models_of(store, cell.id).read_bytes()
     return keep(store, Record(cell.id, cell.json, "done", "", metrics, made), files)
+
+
+def _first_use(metrics: Sequence[str]) -> None:
+    """Let metrics import what they need: libraries draw while they are imported."""
+    from repfl.algorithms.engine.metrics import METRICS
+
+    for name in metrics:
+        with suppress(Exception):  # of a metric that cannot take this sample, a run will tell
+            METRICS[name].of(torch.eye(2), torch.arange(2), 0)
 
 
 def keep(

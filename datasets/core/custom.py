@@ -185,9 +185,10 @@ def _describe(
 ) -> Dataset:
     """Return a description without published facts."""
     images = len(shape) == 3
-    if len(shape) == 3 and shape[0] != shape[1]:
+    if len(shape) not in (1, 3) or (len(shape) == 3 and shape[0] != shape[1]):
         raise DataError(
-            f"{name}: shape {shape} is not valid; valid: (height, width, channels) of square images"
+            f"{name}: shape {shape} is not valid; valid: (height, width, channels) of square"
+            " images, or (F,) of features"
         )
     defaults = {"title": name, "homepage": "", "licence": "", "citation": ""}
     return Dataset(

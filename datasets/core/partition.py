@@ -245,6 +245,13 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
     try:
         check_request(recipe.partition, pool.facts, recipe.clients)
         splits = registered.function(pool, recipe.clients, seed, options)
+        if not registered.function.__module__.startswith("repfl."):
+            again = registered.function(pool, recipe.clients, seed, options)
+            if splits.digest != again.digest:
+                raise DataError(
+                    "the rule deals other clients the second time: draw from"
+                    " generator(seed, 'partition/...')"
+                )
         check_val_share(recipe.partition)
         if val_share is not None:
             splits = hold_out_validation(splits, pool.labels, val_share, seed)
@@ -255,7 +262,19 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
     for client, (train, test) in enumerate(zip(splits.train, splits.test, strict=True)):
         if not len(train) or not len(test):
             raise DataError(f"{where}: client {client} gets no samples: use fewer clients")
+    _check_apart(splits, where)
     return splits
+
+
+def _check_apart(splits: ClientSplits, where: str) -> None:
+    """Raise if a client has a sample twice, or if some client trains on a test sample."""
+    for client, parts in enumerate(zip(splits.train, splits.test, splits.val, strict=True)):
+        samples, times = np.unique(np.concatenate(parts), return_counts=True)
+        if (times > 1).any():
+            raise DataError(f"{where}: client {client} has sample {samples[times > 1][0]} twice")
+    both = np.intersect1d(np.concatenate(splits.train), np.concatenate(splits.test))
+    if len(both):
+        raise DataError(f"{where}: sample {both[0]} is for training and for testing")
 
 
 def _pool(prepared: Prepared) -> Pool:

@@ -22,6 +22,7 @@ from repfl.paper_tables.core.pairwise import (
     pairs,
     studentized_range,
 )
+from repfl.paper_tables.core.statistics import LEVEL
 
 PLACE = ["method", "column", "study"]
 BLOCK = ["column", "study"]
@@ -142,14 +143,16 @@ def against(scores: pd.DataFrame, leader: str) -> pd.DataFrame:
 
 
 def overall(scores: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """Who ranks first on average, and every method's rank, its difference to that one and its
-    chance; nobody and nothing where no block has all methods.
+    """Return who ranks first on average, and every method's rank, its difference to that one, its
+    chance, and whether the difference is not significant (`near`); nobody and nothing if no block
+    has all methods.
     """
     places, _ = ranks(scores)
     if not places.notna().any():
         return "", pd.DataFrame()
     leader = str(places.idxmin())
-    return leader, against(scores, leader).reindex(places.index).assign(rank=places)
+    found = against(scores, leader).reindex(places.index)
+    return leader, found.assign(rank=places, near=~(found["p"] < 1 - LEVEL))
 
 
 def ranks(scores: pd.DataFrame) -> tuple[pd.Series, float]:

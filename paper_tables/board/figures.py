@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite, nan
+from math import isfinite, log10, nan
 
 import numpy as np
 import pandas as pd
@@ -24,17 +24,13 @@ def fig1(evidence: Evidence) -> Figure:
     """Accuracies and average ranks, and which of them are not significantly different."""
     view = View(evidence)
     ranks, critical = analysis.ranks(view.compared)
+    _, found = analysis.overall(view.compared)
     order = list(ranks.sort_values(kind="stable").index)
     panels = {label: analysis.standing(view.scores, key) for key, label in view.shown.items()}
     data = pd.concat(
         [
             pd.DataFrame(
-                {
-                    "panel": "rank",
-                    "value": ranks,
-                    "half": nan,
-                    "near": ranks <= ranks.min() + critical,
-                }
+                {"panel": "rank", "value": ranks, "half": nan, "near": found.get("near", False)}
             ),
             *(
                 pd.DataFrame({"panel": p, "value": s.means, "half": s.half, "near": _near(s)})
@@ -67,12 +63,17 @@ def fig1(evidence: Evidence) -> Figure:
             axes.set_xlabel("rank" if rank else "accuracy in %")
         return cells[0].figure  # type: ignore[return-value]
 
-    told = f" ({critical:.1f})" if isfinite(critical) else ""
     what = (
-        "Average ranks over settings and studies, and accuracies with 95 % intervals. Methods with"
-        " a filled point are not significantly different from the best one at 5 %:"
-        f" Nemenyi's critical difference of ranks{told}, Games-Howell for accuracies."
+        "Average ranks over settings and studies, and accuracies with 95 % intervals. Filled"
+        " points: accuracy not significantly different, at 5 %, from that of the panel's best"
+        " method (Games-Howell; in the panel of ranks over all settings). Hollow points:"
+        " significantly different."
     )
+    if isfinite(critical):
+        what += (
+            " Nemenyi's test, of the ranks alone, calls two methods different if their average"
+            f" ranks are more than {critical:.1f} apart."
+        )
     return _figure(view, "fig1", "Who leads, and by how much", what, draw, data.reset_index())
 
 
@@ -167,15 +168,20 @@ def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
     axes.plot(known[cost], known["value"], "o", color="0.6", markersize=4)
     axes.plot(known.loc[own, cost], known.loc[own, "value"], "o", color="black", markersize=4)
     line = known.loc[front]
-    axes.plot(line[cost], line["value"], "-", color=figures.PALETTE[1], zorder=1)
+    axes.plot(line[cost], line["value"], "-", color=figures.PALETTE[1], alpha=0.5, zorder=1)
     axes.plot(line[cost], line["value"], "o", color=figures.PALETTE[1], markersize=5)
     named = {*front, *own, str(known[cost].idxmax()), ALONE, COMMON} & set(known.index)
     low, high = np.log10(known[cost].clip(lower=1)).agg(["min", "max"])
     step = 0.035 * float(known["value"].max() - known["value"].min())
-    height = float("inf")
+    placed: list[tuple[float, float]] = []
     for name, point in known.loc[sorted(named)].sort_values("value", ascending=False).iterrows():
-        far = np.log10(max(1.0, point[cost])) > low + 0.6 * (high - low)
-        height = min(float(point["value"]) + step / 2, height - step)
+        across = log10(max(1.0, point[cost]))
+        far = across > low + 0.45 * (high - low)
+        # above the front, or a little below a point; and below the labels near it
+        height = float(point["value"]) + step * (0.75 if name in front else -0.25)
+        near = [h - step for x, h in placed if abs(x - across) < (high - low) / 7]
+        height = min([height, *near])
+        placed.append((across, height))
         axes.annotate(
             figures.literal(str(name)),
             (point[cost], height),
@@ -186,6 +192,8 @@ def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
             horizontalalignment="right" if far else "left",
             verticalalignment="center",
             bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.3},
+            # above the front's line and below the points
+            zorder=1.5,
         )
 
 

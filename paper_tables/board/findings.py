@@ -14,7 +14,6 @@ import pandas as pd
 from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import Standing
 from repfl.paper_tables.board.view import ADDED, ALONE, APART, COMMON, TUNED, WIDER, View
-from repfl.paper_tables.core.statistics import LEVEL
 
 PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL, before aggregation", "FedSelect")
 """The methods of the five papers of this suite."""
@@ -56,9 +55,12 @@ def rows(names: Iterable[str]) -> str:
     return listed([f"“{name}”" if "," in name else name for name in names])
 
 
-def _some(names: Sequence[str]) -> str:
-    """Return a few rows by name, many by number."""
-    return "none" if not names else rows(names) if len(names) <= NAMED else f"{len(names)} rows"
+def _alike(names: Sequence[str]) -> str:
+    """Say which rows are not significantly different: a few by name, many by number."""
+    if not names:
+        return "all others are significantly different"
+    who = rows(names) if len(names) <= NAMED else f"{len(names)} others"
+    return f"{who} {'is' if len(names) == 1 else 'are'} not significantly different"
 
 
 def _ranked(scores: pd.DataFrame, view: View) -> Iterator[tuple[str, Standing, pd.Series]]:
@@ -83,8 +85,8 @@ def accuracy(view: View) -> Iterator[str]:
         wider = rows(name for name in added if name in WIDER)
         more = f" {wider} also search a fine-tuning rate, with as many trials." if wider else ""
         yield (
-            f"Addenda, written when the first setting had run, add {rows(added)}.{more} All else"
-            " here includes them."
+            f"Addenda, written when the first setting had run, add {rows(added)}.{more} The"
+            " figure of ranks and the lines below include them."
         )
     if leaders := _leaders(view.scores, view):
         yield f"{WITH if added else ''}{leaders}{_over_all(view)}"
@@ -108,29 +110,35 @@ def _leaders(scores: pd.DataFrame, view: View) -> str:
         lost = [str(name) for name in here.means.index if name not in order]
         places = order.rank(ascending=False, method="min").astype(int)
         later = [f"{name} {ordinal(places[name])}" for name in APART if name in places]
-        more = f"; replaced later: {listed(later)}" if later else ""
-        more += f"; no score, since all trials of a study diverged: {rows(lost)}" if lost else ""
+        more = f". Replaced by an addendum: {listed(later)}" if later else ""
+        more += f". No score, since all trials of a study diverged: {rows(lost)}" if lost else ""
         told.append(
             f"{label}: {leader} has the highest accuracy of {len(order)} methods,"
-            f" {order.iloc[0]:.1f} %; not significantly different: {_some(near)} (Games-Howell,"
-            f" {here.pairs.blocks} studies){more}"
+            f" {order.iloc[0]:.1f} %; {_alike(near)} (Games-Howell, {here.pairs.blocks} studies)"
+            f"{more}"
         )
     return f"{'. '.join(told)}." if told else ""
 
 
 def _over_all(view: View) -> str:
-    """Return who ranks first over several settings."""
+    """Return who ranks first over several settings, and who is not significantly different in
+    accuracy, then in ranks: the protocol names a test of each.
+    """
     if len(view.spoken) < 2:
         return ""
     leader, told = analysis.overall(view.compared)
     if not leader:
         return ""
     others = told.drop(index=leader).sort_values("rank")
-    near = [str(name) for name in others.index[~(others["p"] < 1 - LEVEL)]]
+    near = [str(name) for name in others.index[others["near"]]]
+    first = float(told["rank"][leader])
+    _, critical = analysis.ranks(view.compared)
     return (
         f" Over {int(told['blocks'].max())} studies {leader} ranks first on average"
-        f" ({float(told['rank'][leader]):.1f} of {len(told)}); not significantly different:"
-        f" {_some(near)}."
+        f" (mean rank {first:.1f} of {len(told)}); in accuracy {_alike(near)}"
+        " (Games-Howell). By ranks alone,"
+        f" {int((others['rank'] <= first + critical).sum())} others are not significantly different"
+        f" (Nemenyi's critical difference, {critical:.1f} ranks)."
     )
 
 
@@ -143,15 +151,17 @@ def _beside_alone(view: View) -> Iterator[str]:
         gaps = order.drop(ALONE) - order[ALONE]
         apart = pd.Series({name: here.pairs.apart(str(name), ALONE) for name in gaps.index})
         below = [str(name) for name in gaps.index[gaps < -apart]]
+        who = f" ({rows(below)})" if 0 < len(below) <= NAMED else ""
         said = [
             f"{name} {signed(gaps[name], apart[name])}" for name in (TUNED, COMMON) if name in gaps
         ]
         told.append(
-            f"{label}: {int((gaps > apart).sum())} of {len(gaps)} methods are better, worse:"
-            f" {_some(below)}" + (f"; {', '.join(said)} points" if said else "")
+            f"{label}: {int((gaps > apart).sum())} of {len(gaps)} methods are better,"
+            f" {len(below)} {'is' if len(below) == 1 else 'are'} worse{who}."
+            + (f" In points: {', '.join(said)}." if said else "")
         )
     if told:
-        yield f"Local training, and who differs significantly from it. {'. '.join(told)}."
+        yield f"Significant differences from {ALONE}, with 95 % intervals. {' '.join(told)}"
 
 
 def _papers(view: View) -> Iterator[str]:
@@ -166,11 +176,11 @@ def _papers(view: View) -> Iterator[str]:
                 f" {signed(order[name] - order[TUNED], here.pairs.apart(name, TUNED))}"
                 for name in mine
             )
-            told.append(f"{label}, of {len(order)}: {'; '.join(each)}")
+            told.append(f"{label}, {len(order)} methods: {'; '.join(each)}")
     if told:
         yield (
-            f"The five papers' methods, tuned like all others, and their distance to {TUNED} in"
-            f" points. {'. '.join(told)}."
+            "The five papers' methods, tuned like all others: the place by accuracy, and the"
+            f" difference to {TUNED} in points with a 95 % interval. {'. '.join(told)}."
         )
 
 

@@ -33,11 +33,13 @@ def caption(
     evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool = True, size: str = ""
 ) -> str:
     """A caption: what is shown, the metric and rule where it is accuracy, scale, seeds, floor;
-    `size` is what the scale is called instead.
+    `size` is what the scale is called instead. It tells of what has run, if anything has.
     """
     cells = evidence.cells
     if cells.empty:
         return f"{what} Nothing is planned at the {evidence.scale} scale."
+    done = cells[cells["status"] == "done"]
+    cells = cells if done.empty else done
 
     def words(name: str, dictionary: Mapping[str, str]) -> str:
         values = sorted(cells[name].dropna().unique()) if name in cells else []

@@ -41,12 +41,20 @@ def tell(side: Side, condition: Condition, about: Form | Sequence[Form] | None) 
     if count == 1:
         return gaps[0].told()
     met = sum(side.answer(leaf, 0.0) is True for leaf in leaves)
-    told = f"{met} of {count} differences are as stated"
+    told = f"{met} of {count} differences are as stated{_needed(condition)}"
     if side.name == "ours":
         clear = [side.answer(leaf, level) for leaf in leaves]
-        told += f", {clear.count(True)} clearly so and {clear.count(False)} clearly not"
+        if any(answer is not None for answer in clear):
+            told += f", {clear.count(True)} clearly so and {clear.count(False)} clearly not"
         told += f", {count - len(leaves)} are missing" if len(leaves) < count else ""
     return f"{told}; they lie between {gaps[0].told()} and {gaps[-1].told()}"
+
+
+def _needed(condition: Condition) -> str:
+    """Say how many of its differences must be as stated, where that is one number."""
+    if all(part.least == len(part.parts) for part in condition.nodes()):
+        return " (all are needed)"
+    return "" if any(p.parts for p in condition.parts) else f" ({condition.least} are needed)"
 
 
 def _value(known: Known) -> float:
@@ -68,9 +76,14 @@ class Sentence:
     in_print: Condition | None = None
     """The condition on the printed numbers, if it is another."""
     remark: str = ""
+    logs: bool = False
+    """Whether the other side are the authors' logs: they print no number, and decide nothing."""
     full_scale_only: bool = False
     own: bool = False
     """Whether the sentence is the suite's."""
+
+
+NOT_RUN = ("ours: not run yet", "ours: not run at full scale")
 
 
 def judged(frame: pd.DataFrame, scale: str, sentences: Iterable[Sentence]) -> tuple[Claim, ...]:
@@ -85,15 +98,24 @@ def judge(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
     found = ours.answer(condition, level_of(condition))
     mine = tell(ours, condition, said.about)
     theirs = tell(printed, there, said.about) if said.print_ else ""
-    told = f"ours: {mine} ({ours.seeds(condition)})" if mine else "ours: not run yet"
+    told = f"ours: {mine} ({ours.seeds(condition)})" if mine else NOT_RUN[scale == "paper"]
     known = filter(None, (ours.of(leaf.difference) for leaf in condition.leaves()))
     claim = Claim(
         said.name,
         said.text,
         found,
-        "; ".join(filter(None, [told, f"printed: {theirs}" if theirs else "", said.remark])),
+        "; ".join(
+            filter(
+                None,
+                [
+                    told,
+                    f"{'logged' if said.logs else 'printed'}: {theirs}" if theirs else "",
+                    said.remark,
+                ],
+            )
+        ),
         scale,
-        printed.answer(there, 0.0) if said.print_ else None,
+        printed.answer(there, 0.0) if said.print_ and not said.logs else None,
         tuple(said.sources),
         full_scale_only=said.full_scale_only,
         few_seeds=any(each.paired == "client" for each in known),
@@ -105,8 +127,8 @@ def judge(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
 
 
 def pairing(claims: Iterable[Claim]) -> pd.DataFrame:
-    """Count the states of claims as they are, and if nothing were paired."""
-    states = [(claim.unpaired or claim.state, claim.state) for claim in claims]
+    """Count the states of the papers' claims as they are, and if nothing were paired."""
+    states = [(claim.unpaired or claim.state, claim.state) for claim in claims if not claim.ours]
     counts = {
         name: Counter(pair[place] for pair in states)
         for place, name in enumerate(("cells taken as independent", "paired by seed or client"))
@@ -134,7 +156,7 @@ def counted(
     **flags: Any,
 ) -> Claim:
     """Return a sentence on numbers that stand in no table: it holds if at least a share of them
-    meets a condition. NaN is a number that is missing.
+    meets a condition. NaN is a number that is missing; logs of the authors are told beside it.
     """
 
     def answer(numbers: Numbers) -> bool | None:
@@ -150,9 +172,9 @@ def counted(
         f"{theirs_are}: {spoken(theirs)}" if theirs else "",
         remark,
     ]
-    detail = "; ".join(filter(None, said))
-    printed = answer(theirs) if theirs else None
-    return Claim(name, text, answer(ours), detail, scale, printed, **flags)
+    if least < 1:
+        said.append(f"at least {ceil(least * len(ours))} of {len(ours)} are needed")
+    return Claim(name, text, answer(ours), "; ".join(filter(None, said)), scale, **flags)
 
 
 def close(value: float) -> bool | None:

@@ -56,13 +56,20 @@ class Condition:
 
     difference: Form = Form({})
     strict: bool = True
-    """Whether equality in print is not enough."""
+    """Whether equality is not enough: a tie of rounded numbers leaves it open."""
     parts: tuple[Condition, ...] = ()
     least: int = 0
     slack: float = 0.0
     """How far the difference may lie below zero in print, and ..."""
     margin: float = 0.0
     """... of ours."""
+
+    def nodes(self) -> Iterator[Condition]:
+        """All conditions within it that have parts."""
+        if self.parts:
+            yield self
+        for part in self.parts:
+            yield from part.nodes()
 
     def leaves(self) -> Iterator[Condition]:
         """The differences that it is about."""

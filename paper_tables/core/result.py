@@ -33,6 +33,8 @@ class State(StrEnum):
     FAILS = "does not hold"
     CONTRADICTED = "contradicts the paper's own numbers"
     OPEN = "undecided"
+    SETTING = "setting"
+    """It says how runs are set up, which ours take over: that tests nothing."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Claim:
         """What became of it. The paper's own numbers come first: if they contradict a sentence, no
         run is needed.
         """
+        if self.settings:
+            return State.SETTING
         if self.printed is False and not self.ours:
             return State.CONTRADICTED
         return {True: State.HOLDS, False: State.FAILS, None: State.OPEN}[self.holds]

@@ -169,7 +169,9 @@ class Side:
             condition.margin if self.name == "ours" else condition.slack
         )
         half = found.half(level) if level else 0.0
-        if value - half > 0 or (not condition.strict and value == half == 0):
+        if value == half == 0:
+            return None if condition.strict else True
+        if value - half > 0:
             return True
         return False if value + half < 0 or (not half and value <= 0) else None
 

@@ -86,6 +86,7 @@ def _led(name: str, text: str, shorts: Sequence[str], *whens: str) -> Sentence:
         text,
         leads(shorts, whens, BASELINES),
         in_print=leads(shorts, whens, LOGGED),
+        logs=True,
         remark=LOGS,
     )
 
@@ -108,6 +109,7 @@ AT_01 = (
         " first evaluation)",
         most(ORGANS, BASELINES),
         in_print=most(ORGANS, LOGGED),
+        logs=True,
         remark=LOGS,
     ),
 )

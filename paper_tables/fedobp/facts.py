@@ -182,7 +182,10 @@ def _count(evidence: Evidence, short: str, column: Column) -> dict[str, Any]:
         "ours": _counted(planned, kind),
         "reason": why_missing(planned, evidence.scale) if kind == "masks" else "",
     }
-    cell = tables.conclude(cell, "", Kind.LOOKUP if kind == "q" else Kind.CLOSED)
+    if kind == "q":
+        cell = tables.conclude(cell, "", Kind.LOOKUP, apart="an input, which our runs take over")
+    else:
+        cell = tables.conclude(cell, "", Kind.CLOSED)
     if kind == "personal" and (short, alpha) == SLIP and cell["verdict"] == Verdict.DIFFERS:
         cell["reason"] = SLIP_WORDS
     return cell
@@ -278,7 +281,7 @@ def _masks(scale: str, counted: Counts, masks: Counts) -> Claim:
             f"{equal} of {len(known)} settings; at most {max(gaps):g} entries fewer, where scores"
             " tie at the quantile"
         )
-    words = "Masks of real runs have these numbers of personal entries"
+    words = "Masks of real runs have N (1 − q) personal entries, rounded up"
     return Claim("masks-have-counts", words, found, told, scale, free=True)
 
 

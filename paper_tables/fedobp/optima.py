@@ -100,6 +100,7 @@ def _optimum(
         tuple(rows["source"]),
         print_=logged is not OPEN,
         in_print=logged,
+        logs=True,
         remark=f"highest: ours {_top(frame, 'ours')}, logged {_top(frame, 'published')}",
     )
     return judge(frame, evidence.scale, said)

@@ -149,8 +149,9 @@ COLUMNS = tuple(
     for q in QUANTITIES
 )
 FEDAP_SLIP = (
-    "The paper prints FedAvg's bytes for FedAP; by FedAP's own paper its normalisation layers never"
-    " leave a client, so it uploads what FedBN uploads (README, 22)"
+    "the paper prints FedAvg's bytes for FedAP and does not say what its FedAP sends; by FedAP's"
+    " own paper its normalisation layers never leave a client, and ours uploads what FedBN uploads"
+    " (README, 22)"
 )
 SAGITTAL_SLIP = (
     "The paper's numbers equal Axial's; a Sagittal client has 752.65 training images, not 1,761.45"
@@ -195,7 +196,7 @@ def table3(evidence: Evidence) -> Table:
         rows=rows,
         columns=COLUMNS,
         frame=frame,
-        notes=(*NOTES, *scale_note(evidence), *savings.totals(frame)),
+        notes=(*NOTES, *scale_note(evidence), *savings.totals(frame, evidence.scale)),
         claims=lambda frame: savings.claims(evidence, frame),
         caption=(
             "Costs of six methods per round, averaged over rounds and seeds."
@@ -224,7 +225,7 @@ def _cell(evidence: Evidence, row: str, task: str, quantity: Quantity) -> dict[s
         Kind.CLOSED if exact else Kind.COST,
         rounding=HALF,
         printing=PRINTING,
-        apart=slip if slip == ELEMENTWISE and exact else "",
+        apart=slip if slip in (ELEMENTWISE, FEDAP_SLIP) and exact else "",
     )
     remarks = (cell["reason"], slip, whence)
     cell["reason"] = "; ".join(remark for remark in remarks if remark)

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.bench.report.sheet import Book, Number, Sheet
+from repfl.paper_tables.board.findings import ordinal
 from repfl.paper_tables.board.view import ADDED
 from repfl.paper_tables.core import statistics
 
@@ -46,7 +47,11 @@ class Leaderboard:
     span: dict[str, tuple[float, float]]
     """By setting, the range of accuracies, for bars."""
     sheet: Sheet
+    ranks: pd.Series
+    """Mean rank of every compared row, with those that addenda added."""
     picture: str = ""
+    caption: str = ""
+    """What the picture shows."""
 
     @property
     def frozen(self) -> list[Line]:
@@ -55,6 +60,14 @@ class Leaderboard:
     @property
     def added(self) -> list[Line]:
         return [line for line in self.lines if line.added]
+
+    @property
+    def place_with_addenda(self) -> str:
+        """Return the place of the frozen protocol's first method among all compared rows."""
+        row = self.frozen[0].row
+        if not self.added or pd.isna(self.ranks.get(row)):
+            return ""
+        return f"{ordinal(1 + int((self.ranks < self.ranks[row]).sum()))} of {len(self.ranks)}"
 
 
 def leaderboard(book: Book) -> Leaderboard | None:
@@ -82,14 +95,22 @@ def leaderboard(book: Book) -> Leaderboard | None:
             setattr(lines[number.row], number.column, number)
     for line in lines.values():
         line.rates = {s: _rates(n, book) for s, n in line.accuracy.items()}
-    _rank([line for line in lines.values() if not line.added], book, settings)
+    ranks = _ranks([line for line in lines.values() if not line.added], book, settings)
+    places = ranks.rank(method="min")
+    for row, rank in ranks.dropna().items():
+        line = lines[str(row)]
+        line.rank, line.place = float(rank), int(places[str(row)])
+    compared = [line for line in lines.values() if line.row not in first.aside]
+    figure = sheets.get("fig1")
     reached = {s: [n.value or 0.0 for x in lines.values() for n in _in(x, s)] for s in settings}
     return Leaderboard(
         sorted(lines.values(), key=lambda x: (x.added, x.place or 999, x.rank or 999, x.row)),
         settings,
         {setting: (min(values), max(values)) for setting, values in reached.items()},
         first,
-        next((f for s in (sheets.get("fig1"),) if s for f in s.files if f.endswith(".svg")), ""),
+        _ranks(compared, book, settings),
+        next((f for f in (figure.files if figure else ()) if f.endswith(".svg")), ""),
+        figure.caption if figure else "",
     )
 
 
@@ -114,8 +135,8 @@ def _rates(number: Number, book: Book) -> list[float]:
     return [float(f"{run['recipe']['training']['lr']:.{RATES}g}") for run in runs]
 
 
-def _rank(lines: Sequence[Line], book: Book, settings: dict[str, str]) -> None:
-    """Add mean ranks over settings and studies to the methods of the frozen protocol."""
+def _ranks(lines: Sequence[Line], book: Book, settings: dict[str, str]) -> pd.Series:
+    """Return mean ranks over settings and studies."""
     values: list[dict[str, Any]] = [
         {"row": line.row, "block": (s, run["seed"]), "value": run["value"]}
         for line in lines
@@ -124,10 +145,6 @@ def _rank(lines: Sequence[Line], book: Book, settings: dict[str, str]) -> None:
         for run in (book.runs[cell] for cell in number.ids if cell in book.runs)
     ]
     if not values:
-        return
+        return pd.Series(dtype=float)
     wide = pd.DataFrame(values).pivot(index="row", columns="block", values="value")
-    ranks = statistics.average_ranks(wide)
-    places = ranks.rank(method="min")
-    for line in lines:
-        if line.row in ranks and ranks[line.row] == ranks[line.row]:
-            line.rank, line.place = float(ranks[line.row]), int(places[line.row])
+    return statistics.average_ranks(wide)

@@ -206,7 +206,7 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
         "logged": sheet.logged,
         "lines": sheet.lines,
         "command": sheet.command,
-        "notes": sheet.notes,
+        "notes": [note.replace("README, ", "notes, ") for note in sheet.notes],
         "scales": {name: told[0] for name, told in words.SCALES.items()},
         "records": book.records,
         "repository": book.repository,
@@ -216,7 +216,8 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
 
 def _plain(number: Number) -> dict[str, Any]:
     """Return the fields of a number that are not empty."""
-    return {name: value for name, value in vars(number).items() if value not in ("", None, ())}
+    told = vars(number) | {"reason": number.reason.replace("README, ", "notes, ")}
+    return {name: value for name, value in told.items() if value not in ("", None, ())}
 
 
 def _method(

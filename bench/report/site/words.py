@@ -34,8 +34,12 @@ BIBTEX = """@software{repfl,
 GLOSSARY = {
     "baseline": "A method that others are compared with. FedAvg, FedAvg + FT (FedAvg with local"
     " fine-tuning) and Local (training alone) are in nearly every table.",
+    "billing run": "A run of a few rounds on embedded images, made for bytes and operations, which"
+    " do not depend on the images. Its accuracy means nothing.",
+    "cell": "One run to be made: a method, its options, a recipe and a seed.",
     "claim": "A sentence of a paper that its numbers can confirm or refute. Each paper has a page"
     " of claims.",
+    "closed form": "A number that follows from sizes alone, such as the bytes of a model.",
     "client": "One participant with its own data. Accuracies are averaged over clients unless a"
     " table says that predictions are pooled.",
     "Dirichlet split, Dir(α)": "The share of each class that a client gets is drawn from a"
@@ -46,6 +50,8 @@ GLOSSARY = {
     " the same accuracies. The page of a number names the device of each run.",
     "learning rate": "As the paper says, in its tables; tuned by random search on validation"
     " images, in the leaderboard. The page of a method lists the tuned values.",
+    "log value": "A number from the log files that the authors published.",
+    "look-up": "A number that is read from a configuration or from a data set's own publication.",
     "majority class": "The accuracy of always predicting a client's most frequent class. It stands"
     " in the last line of tables of accuracies.",
     "margin": "One percentage point to either side. Differences inside it do not matter here.",

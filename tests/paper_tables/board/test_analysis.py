@@ -146,6 +146,15 @@ def test_equal_methods_are_told_apart_from_whoever_leads_on_one_board_of_twenty(
     assert np.mean(found) <= 0.08
 
 
+def test_over_blocks_the_leader_and_its_equals_are_near_and_no_other() -> None:
+    blocks = pd.concat(
+        scores({"best": 70, "same": 69.9, "worst": 40}, 3, 0.3).assign(column=c) for c in "xy"
+    )
+    leader, found = analysis.overall(blocks)
+    assert leader in ("best", "same")
+    assert found["near"].to_dict() == {"best": True, "same": True, "worst": False}
+
+
 def test_the_critical_difference_is_that_of_the_published_table() -> None:
     """Demsar (2006), table 5a: q = 2.569 for four methods."""
     blocks = pd.concat(scores(dict.fromkeys("abcd", 1.0), 14, 1.0).assign(column=c) for c in "x")

@@ -59,7 +59,7 @@ def view(**changes: Any) -> View:
 def test_the_leader_is_named_with_those_that_are_not_significantly_different() -> None:
     first = next(findings.accuracy(view()))
     assert "Digits: FedPURIN has the highest accuracy of 5 methods, 85.2 %" in first
-    assert "not significantly different: FedAvg + FT (" in first
+    assert "85.2 %; FedAvg + FT is not significantly different (Games-Howell" in first
     assert "3 studies" in first
 
 
@@ -81,7 +81,21 @@ def test_the_frozen_protocol_is_told_before_the_rows_that_its_addenda_added() ->
     first, addenda, leader, *_ = findings.accuracy(board)
     assert first.startswith("Frozen protocol. Digits: FedPURIN has the highest accuracy of 6 ")
     assert "“FedAvg + FT, own rate” also search a fine-tuning rate" in addenda
+    assert addenda.endswith("The figure of ranks and the lines below include them.")
     assert "Digits: FedBABU, own rate has the highest accuracy of 7 methods" in leader
+
+
+def test_over_settings_accuracy_and_ranks_are_tested_each_by_its_own_rule() -> None:
+    """Of five methods in six studies, ranks differ significantly from 2.5 on (Demsar's table)."""
+    scores = view().scores
+    both = pd.concat([scores, scores.assign(column="d")])
+    two = {"c": "Digits", "d": "More digits"}
+    leader = next(findings.accuracy(view(scores=both, compared=both, spoken=two)))
+    assert leader.endswith(
+        "Over 6 studies FedPURIN ranks first on average (mean rank 1.3 of 5); in accuracy FedAvg +"
+        " FT is not significantly different (Games-Howell). By ranks alone, 3 others are not"
+        " significantly different (Nemenyi's critical difference, 2.5 ranks)."
+    )
 
 
 def test_every_row_that_an_addendum_added_is_planned_and_no_other_is_called_added() -> None:
@@ -97,7 +111,7 @@ def test_a_method_without_a_score_is_named_with_the_reason() -> None:
     known = view()
     lost = (known.scores["method"] == "FedOBP") & (known.scores["study"] == 2)
     first = next(findings.accuracy(view(scores=known.scores[~lost])))
-    assert "no score, since all trials of a study diverged: FedOBP" in first
+    assert "No score, since all trials of a study diverged: FedOBP" in first
     assert "of 4 methods" in first
 
 
@@ -113,7 +127,7 @@ def test_rows_apart_are_shown_and_move_no_interval() -> None:
 
 def test_methods_are_counted_against_local_training_and_the_papers_methods_placed() -> None:
     _, beside, papers = findings.accuracy(view())
-    assert "Digits: 2 of 4 methods are better, worse: FedAvg" in beside
+    assert "Digits: 2 of 4 methods are better, 1 is worse (FedAvg). In points: FedA" in beside
     assert "FedAvg −20.0 (" in beside
     assert "FedPURIN 1st, +0.2 (" in papers
     assert "FedOBP 4th, −5.1 (" in papers

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from repfl.paper_tables.board import tables
+from repfl.paper_tables.board import analysis, figures, tables
 from repfl.paper_tables.board.view import PRINTED, View
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Table
@@ -167,3 +167,16 @@ def test_clients_are_of_one_recipe_each(evidence: Evidence) -> None:
     found = values(tables.table2(evidence))["FedAvg"]
     assert (found["one/harm"], found["one/newcomers"], found["one/decile"]) == (50, 37.5, 57.5)
     assert found["one/loss"] == 10
+
+
+def test_the_figure_fills_the_points_of_ranks_by_the_test_that_the_text_names(
+    evidence: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two methods are always within Nemenyi's critical difference of two studies."""
+
+    def overall(scores: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+        return "FedAvg", pd.DataFrame({"near": {"Local": False, "FedAvg": True}})
+
+    monkeypatch.setattr(analysis, "overall", overall)
+    data = figures.fig1(evidence).data.set_index(["panel", "method"])["near"]
+    assert data["rank"].to_dict() == {"Local": False, "FedAvg": True}
