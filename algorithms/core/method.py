@@ -225,9 +225,9 @@ def register(
             raise MethodError(
                 f"method {name!r}: unknown family {family!r}; valid: {', '.join(FAMILIES)}"
             )
+        _check_defaults(name, cls.HP)
         if lacking := sorted(cls.__abstractmethods__):
             raise MethodError(f"method {name!r}: {cls.__name__} lacks {', '.join(lacking)}")
-        _check_defaults(name, cls.HP)
         facts = (title, paper, year, family, cls, needs, version, variants, sends)
         _REGISTRY[name] = Entry(name, *facts, cost, quick or {}, gate or {}, files)
         return cls

@@ -45,7 +45,7 @@ def compute(
     begun, before, cell = Clocks.now(), process_state.settings(), task.cell
     with process_state.randomness_kept():  # a data set's own code imports what it likes
         open_dataset(cell.recipe["dataset"])
-        _first_use(cell.recipe["evaluation"]["metrics"])
+        _first_use(cell.recipe["evaluation"].get("metrics", ()))
     clients = clients_of(cell)
     run = make(cell, clients, options)
     facts = _facts(task, clients, options)

@@ -265,8 +265,8 @@ def _rounding(scale: str, printed: Counts, counted: Counts, known: bool) -> Clai
         not wrong if known else None,
         told,
         scale,
-        not wrong if known else None,
         free=True,
+        ours=True,
     )
 
 

@@ -109,6 +109,12 @@ def test_arrays_that_are_not_as_described_are_refused(splits: Any, words: str) -
         opened(lambda: splits)
 
 
+@pytest.mark.parametrize("shape", [(8, 8), (8, 6, 1), ()])
+def test_a_shape_of_neither_images_nor_features_is_refused(shape: Any) -> None:
+    with pytest.raises(DataError, match="square images, or \\(F,\\) of features"):
+        from_arrays("own", dict, classes="ab", shape=shape)
+
+
 def test_a_fault_of_a_description_is_told_with_its_place() -> None:
     def make() -> Any:
         raise KeyError("pixels")

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from repfl.datasets.cifar10c import CORRUPTIONS
+from repfl.datasets.core import partition
 from repfl.datasets.core.checks import canonical_order
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import ClientSplits, Pool, majority_accuracy
+from repfl.datasets.core.partition import ClientSplits, Pool, majority_accuracy, partitioners
 from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import images, pool, split
 
@@ -448,6 +449,37 @@ def test_what_cannot_be_dealt_is_refused_in_one_line(
         split(pool([30] * 10, [10] * 10), rule, clients, **options)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def leaking(parts: list[np.ndarray]) -> ClientSplits:
+    return ClientSplits.of(parts, parts)
+
+
+def swapping(parts: list[np.ndarray]) -> ClientSplits:
+    return ClientSplits.of(parts[:2], parts[1:3])
+
+
+def unseeded(parts: list[np.ndarray]) -> ClientSplits:
+    mixed = np.random.default_rng().permutation(np.concatenate(parts[:2]))
+    return ClientSplits.of(np.array_split(mixed, 2), parts[2:4])
+
+
+@pytest.mark.parametrize(
+    ("dealt", "words"),
+    [
+        (leaking, "sample 0 is for training and for testing"),
+        (swapping, "sample 5 is for training and for testing"),
+        (unseeded, "other clients the second time: draw from generator"),
+    ],
+)
+def test_a_rule_of_ones_own_that_deals_what_no_experiment_may_have_is_refused(
+    dealt: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iid = partitioners()["iid"]
+    rule = iid._replace(function=lambda *_: dealt(np.array_split(np.arange(20), 4)))
+    monkeypatch.setitem(partition._PARTITIONERS, "own", rule)
+    with pytest.raises(DataError, match=words):
+        split(pool([30] * 10, [10] * 10), "own", 2)
 
 
 def test_a_dataset_without_official_splits_asks_for_a_share() -> None:

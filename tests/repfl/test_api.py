@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -199,6 +200,39 @@ def test_a_table_has_published_and_ours_side_by_side(tmp_path: Path) -> None:
     assert found.attrs["scale"] == "desk"
     assert found["ours"].notna().any()
     assert found["published"].notna().any()
+
+
+WAVES = """
+import numpy as np
+from repfl.datasets.core.custom import from_arrays
+from repfl.datasets.core.registry import register
+
+rng = np.random.default_rng(0)
+labels = np.arange(80) % 2
+images = (rng.random((80, 8, 8, 1)) * 100 + 100 * labels[:, None, None, None]).astype("uint8")
+register(from_arrays("test-waves", lambda: {"all": (images, labels)}, "ab", (8, 8, 1)))
+"""
+SCORED = """
+import repfl
+
+recipe = {
+    "dataset": "test-waves", "clients": 2, "model": "tiny",
+    "partition": {"rule": "iid", "options": {"test_share": 0.5}},
+    "training": {"rounds": 1}, "evaluation": {"metrics": ["macro-f1", "auc"]},
+}
+repfl.run("local", recipe, plugins=["waves.py"], keep_models="last")
+row = repfl.load("results", measured=False, plugins=["waves.py"]).iloc[0]
+print(row["macro-f1"] >= 0, repfl.client_data(row.name, 0, plugins=["waves.py"])[0].shape)
+"""
+
+
+def test_metrics_import_what_they_like_in_a_process_that_has_used_none(tmp_path: Path) -> None:
+    (tmp_path / "waves.py").write_text(WAVES)
+    where = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", SCORED], cwd=tmp_path, env=where, capture_output=True, text=True
+    )
+    assert done.stdout == "True torch.Size([20, 1, 8, 8])\n", done.stderr
 
 
 def test_a_recipe_is_changed_by_naming_what_changes() -> None:

@@ -307,6 +307,25 @@ def test_a_start_of_another_shape_is_told_where_it_is_given(slips: Path) -> None
         run.fed.train(run.fed.new_model())
 
 
+@pytest.mark.parametrize(
+    ("part", "after", "words"),
+    [
+        ("round", "lambda self, state, fed: None", "round returned None; it returns the next"),
+        ("client_params", "lambda self, state, fed: state['theta']", "it returns a row of"),
+    ],
+)
+def test_what_a_part_must_return_is_said_where_it_returns(
+    tmp_path: Path, plugged: Callable[[Path], None], part: str, after: str, words: str
+) -> None:
+    head = SLIPS[: SLIPS.index('@slip("test-no-download")')]
+    (tmp_path / "half.py").write_text(
+        f'{head}\n\n@slip("test-half")\nclass Half(Plain):\n    {part} = {after}\n'
+    )
+    plugged(tmp_path / "half.py")
+    (first, *_) = [wrong for _, _, wrong in contract.check("test-half")]
+    assert words in first
+
+
 def test_a_method_that_diverges_is_told_so(slips: Path) -> None:
     said = {wrong for _, _, wrong in contract.check("test-explodes", [contract.finite])}
     assert len(said) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,18 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from tests.bench.conftest import GRID
 
+OWN = """
+from repfl.algorithms.core.method import hyperparameters, param, register
+from repfl.algorithms.fedavg import FedAvg
+
+@hyperparameters
+class HP:
+    pull: float = param(0.5, "a pull", gt=0, {limit}, search={search})
+
+@register("test-own", title="O", paper="none", year=2026, family="global", sends="as FedAvg")
+class Own(FedAvg):
+    HP = HP
+"""
 RANGE = '{ "training.lr" = { log = [0.01, 1.0] } }'
 
 
@@ -83,6 +96,32 @@ recipes = ["two"]
         ("ditto, as printed", 0, 0), ("ditto, as printed", 1, 0),
         ("ditto", 0, 1), ("ditto", 0, 2), ("ditto", 1, 1), ("ditto", 1, 2),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ('{"logg": [0.1, 2.0]}', "search of pull"),
+        ('{"log": [2.0, 0.1]}', "search of pull"),
+        ('{"log": 3}', "search of pull"),
+        ('{"log": [0.1, 200.0]}', "less than or equal to 10"),
+    ],
+)
+def test_a_range_that_a_method_cannot_search_is_refused(
+    tmp_path: Path, plugged: Callable[[Path], None], declared: str, words: str
+) -> None:
+    (tmp_path / "own.py").write_text(OWN.format(limit="le=10", search=declared))
+    plugged(tmp_path / "own.py")
+    with pytest.raises(UserError, match=words):
+        searched(tmp_path, "search = { trials = 2 }", "test-own")
+
+
+def test_a_misspelt_limit_of_a_hyper_parameter_is_refused(
+    tmp_path: Path, plugged: Callable[[Path], None]
+) -> None:
+    (tmp_path / "own.py").write_text(OWN.format(limit="lessthan=1", search="None"))
+    with pytest.raises(UserError, match="unknown limit; valid: ge, gt, le, lt"):
+        plugged(tmp_path / "own.py")
 
 
 def test_what_a_row_fixes_is_not_searched(tmp_path: Path) -> None:

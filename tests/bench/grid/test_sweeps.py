@@ -80,7 +80,7 @@ def test_a_sweep_stands_above_what_a_scale_changes(tmp_path: Path) -> None:
         ("training.lr = [0.1, 0.01]", "training.rl = [0.1]", ["unknown field 'training.rl'", "lr"]),
         ("training.lr = [0.1, 0.01]", "training.lr = [-1]", ["training.lr = -1"]),
         ("training.lr = [0.1, 0.01]", "training.lr = []", ["training.lr = []", "at least 1"]),
-        ("{training.lr}, {tau}", "FedPURIN", ["into the label: 'FedPURIN {training.lr} {tau}'"]),
+        ("{training.lr}, {tau}", "FedPURIN", ["into the label, as in 'NAME {training.lr} {tau}'"]),
         ("recipe.clients = [2, 4]", "clients = [2, 4]", ["across: 'clients'", "recipe.clients"]),
         ("recipes = [\"two\"]\nseeds", 'sweep = { recipe.clients = [3] }\nrecipes = ["two"]\nseeds',
          ["recipe.clients is swept and goes across"]),

@@ -39,9 +39,8 @@ def test_fifteen_of_sixteen_counts_of_table_two_match_and_the_other_is_flagged(s
         59,
     )
     assert "README, 28" in wrong["reason"]
-    assert set(found.frame.loc[found.frame["column"].str.endswith("/q"), "verdict"]) == {
-        "reproduced"
-    }
+    inputs = found.frame[found.frame["column"].str.endswith("/q")]
+    assert set(inputs["verdict"]) == {"not comparable"}
     masks = found.frame[found.frame["column"].str.endswith("/masks")]
     assert list(masks["ours"]) == list(counts["ours"])
     sizes = found.frame[found.frame["column"] == "size"].set_index("row")["ours"]
@@ -66,18 +65,11 @@ def test_table_one_flags_what_is_wrong_with_its_evidence() -> None:
 # -- claims ----------------------------------------------------------------------------------------
 
 FAIL_IN_PRINT = {
-    "The numbers of Table II follow from N and q, rounded up",
     "FedOBP is compared with eight methods",
-    "FedOBP is best on all four data sets at both levels",
     "FedOBP surpasses the second-best method by 0.16 points on EMNIST, Dir(0.1)",
     "GlobalNorm without CLS reaches 99.40 on MNIST and 67.47 on OrganAMNIST",
     "On CIFAR-10 NoNorm and GlobalNorm without CLS reach 87.52, LayerNorm 85.00",
-    "I_O is best at q = 0.9999 on CIFAR-10",
     "Figure 6 shows 450 communication epochs",
-    "FedOBP converges faster than most baselines on both organ data sets (V-C; higher at the first"
-    " evaluation)",
-    "FedOBP ranks first on SVHN with the fastest convergence (V-C; highest at the first and at the"
-    " best evaluation)",
 }
 
 
@@ -88,9 +80,9 @@ def test_claims_that_fail_in_the_paper_s_own_numbers_are_these() -> None:
 
 def test_a_quantile_that_no_log_has_is_open_in_print() -> None:
     claims = {c.id: c for c in make("fig4", "smoke").claims}
-    assert claims["peak-cifar100-I_O"].printed is None
-    assert claims["peak-cifar10-I_G"].printed is True
-    assert claims["peak-fmnist-I_G"].printed is True  # of two equal ones
+    assert "logged" not in claims["peak-cifar100-I_O"].detail.partition("; highest")[0]
+    assert "logged" in claims["peak-cifar10-I_G"].detail.partition("; highest")[0]
+    assert all(claims[name].printed is None for name in claims if name.startswith("peak"))
 
 
 def test_shares_that_move_by_less_than_a_printed_digit_have_not_moved() -> None:
