@@ -210,7 +210,7 @@ from repfl.datasets.core.registry import register
 rng = np.random.default_rng(0)
 labels = np.arange(80) % 2
 images = (rng.random((80, 8, 8, 1)) * 100 + 100 * labels[:, None, None, None]).astype("uint8")
-register(from_arrays("test-waves", lambda: {"all": (images, labels)}, "ab", (8, 8, 1)))
+register(from_arrays("test-waves", lambda: {"all": (images, labels)}, classes="ab", shape=(8, 8, 1)))
 """
 SCORED = """
 import repfl
@@ -218,7 +218,8 @@ import repfl
 recipe = {
     "dataset": "test-waves", "clients": 2, "model": "tiny",
     "partition": {"rule": "iid", "options": {"test_share": 0.5}},
-    "training": {"rounds": 1}, "evaluation": {"metrics": ["macro-f1", "auc"]},
+    "training": {"rounds": 1, "epochs": 1, "batch": 4, "lr": 0.1},
+    "evaluation": {"point": "post_agg", "rule": "last", "metrics": ["macro-f1", "auc"]},
 }
 repfl.run("local", recipe, plugins=["waves.py"], keep_models="last")
 row = repfl.load("results", measured=False, plugins=["waves.py"]).iloc[0]
