@@ -221,7 +221,7 @@ recipe = {
     "training": {"rounds": 1, "epochs": 1, "batch": 4, "lr": 0.1},
     "evaluation": {"point": "post_agg", "rule": "last", "metrics": ["macro-f1", "auc"]},
 }
-repfl.run("local", recipe, plugins=["waves.py"], keep_models="last")
+repfl.run("local", recipe, plugins=["waves.py"], keep_models="last", workers=1)
 row = repfl.load("results", measured=False, plugins=["waves.py"]).iloc[0]
 print(row["macro-f1"] >= 0, repfl.client_data(row.name, 0, plugins=["waves.py"])[0].shape)
 """
