@@ -210,7 +210,8 @@ from repfl.datasets.core.registry import register
 rng = np.random.default_rng(0)
 labels = np.arange(80) % 2
 images = (rng.random((80, 8, 8, 1)) * 100 + 100 * labels[:, None, None, None]).astype("uint8")
-register(from_arrays("test-waves", lambda: {"all": (images, labels)}, classes="ab", shape=(8, 8, 1)))
+parts = {"all": (images, labels)}
+register(from_arrays("test-waves", lambda: parts, classes="ab", shape=(8, 8, 1)))
 """
 SCORED = """
 import repfl
