@@ -62,7 +62,7 @@ def space_of(
                 f"method {method!r}: search of {name} = {{{kind!r}: {limits}}} is not valid; valid:"
                 ' as in {"log": [0.01, 1]}'
             )
-        for each in limits if kind == "one of" else (limits[0], limits[1]):
+        for each in limits:
             hyperparameters(method, {name: each}, "the ends of its search")
     space = {name: each for name, each in declared.items() if name not in fixed} | dict(beside)
     if not space or len(space) > MAX_DIMENSIONS:

@@ -144,8 +144,8 @@ def against(scores: pd.DataFrame, leader: str) -> pd.DataFrame:
 
 def overall(scores: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     """Return who ranks first on average, and every method's rank, its difference to that one, its
-    chance, and whether the difference is not significant (`near`); nobody and nothing if no block
-    has all methods.
+    chance, and whether the difference is not significant (`near`); both empty if no block has all
+    methods.
     """
     places, _ = ranks(scores)
     if not places.notna().any():

@@ -224,7 +224,7 @@ class Mixes(FedAvg):
 
 @slip("test-draws")
 class Draws(FedAvg):
-    "Draws from nobody's seed."
+    "Draws from a seed of its own."
 
     def round(self, state, fed):
         after = super().round(state, fed)
