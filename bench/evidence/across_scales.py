@@ -4,7 +4,7 @@ embedded digits, so it stands in for no number here; it is a self-test of its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,18 +65,16 @@ def _merged(group: Sequence[Result]) -> Result:
         return replace(_table(tables), claims=claims)
     figures = [result for result in made if isinstance(result, Figure)]
     with_runs = [figure for figure in figures if _measured(figure)] or figures[:1]
-    drawn = with_runs[0]
-    if drawn.lines:
+    if with_runs[0].lines:
         return replace(_lines(with_runs), claims=claims)
-    data = _points([drawn, *(each for each in figures if each is not drawn)], figures)
-    return replace(drawn, claims=claims, data=data)
+    return replace(_points(with_runs, figures), claims=claims)
 
 
-def _measured(figure: Figure) -> bool:
-    """Return whether a figure shows anything of ours; sizes alone show nothing."""
+def _measured(figure: Figure) -> int:
+    """Return how many points a figure shows of ours; sizes alone show nothing."""
     if "ours" in figure.data:
-        return bool(figure.data["ours"].notna().any())
-    return bool(figure.ids)
+        return int(figure.data["ours"].notna().sum())
+    return len(figure.data) if figure.ids else 0
 
 
 def _lines(figures: Sequence[Figure]) -> Figure:
@@ -148,19 +146,23 @@ def _best(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     return chosen.sort_values("place").drop(columns=["missing", "place"]).reset_index(drop=True)
 
 
-def _points(parts: Sequence[Result], ranked: Sequence[Result]) -> pd.DataFrame:
-    """A figure's data, its published numbers from the highest scale that measured each."""
+def _points(with_runs: Sequence[Figure], figures: Sequence[Figure]) -> Figure:
+    """Draw the scale that has most points: a few of the highest would stand alone. The data have
+    every published number from the highest scale that measured it.
+    """
     import pandas as pd
 
-    data: Mapping[str, pd.DataFrame] = {each.scale: each.data for each in ranked}  # type: ignore[attr-defined]
-    drawn = data[parts[0].scale]
-    if not {"source", "ours"} <= set(drawn.columns):
+    drawn = max(with_runs, key=_measured)  # of equals the first, the highest
+    above = [each.stamp for each in with_runs[: with_runs.index(drawn)]]
+    notes = tuple(f"Larger runs ({stamp}) have fewer points, and are not drawn." for stamp in above)
+    drawn = replace(drawn, notes=(*drawn.notes, *notes))
+    if not {"source", "ours"} <= set(drawn.data.columns):
         return drawn
     told = [
-        frame[frame["source"] != ""].assign(scale=scale)
-        for scale, frame in data.items()
-        if "source" in frame
+        each.data[each.data["source"] != ""].assign(scale=each.scale)
+        for each in figures
+        if "source" in each.data
     ]
     best = _best(pd.concat(told, ignore_index=True), ["source"])
-    rest = drawn[drawn["source"] == ""].assign(scale=parts[0].scale)
-    return pd.concat([rest, best], ignore_index=True)
+    rest = drawn.data[drawn.data["source"] == ""].assign(scale=drawn.scale)
+    return replace(drawn, data=pd.concat([rest, best], ignore_index=True))

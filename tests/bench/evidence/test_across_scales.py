@@ -133,6 +133,28 @@ def test_points_are_of_the_highest_scale_that_has_any() -> None:
     assert found.scale == "paper"
 
 
+def test_a_few_large_points_do_not_hide_many_small_ones() -> None:
+    """The larger ones are in the data of the figure, and a note says so."""
+    paper, desk = (
+        Figure(
+            *("paper-a", "fig4", "Figure 4", "Points.", scale),
+            ids=("a",),
+            stamp=f"{scale} scale",
+            data=pd.DataFrame({"source": ["f:1", "f:2", "f:3"], "ours": found}),
+        )
+        for scale, found in (("paper", [9.0, nan, nan]), ("desk", [5.0, 6.0, 7.0]))
+    )
+    (found,) = across_scales.merged([paper, desk])
+    assert isinstance(found, Figure)
+    assert found.scale == "desk"
+    assert dict(zip(found.data["source"], found.data["ours"], strict=True)) == {
+        "f:1": 9.0,
+        "f:2": 6.0,
+        "f:3": 7.0,
+    }
+    assert "paper scale" in found.notes[-1]
+
+
 def planned(**asked: Any) -> list[Planned]:
     return [
         item
