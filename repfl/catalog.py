@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from repfl.datasets.core.recipe import Recipe
 
 Plugins = Sequence[str | Path]
+Grids = Sequence[str | Path]
 
 
 def load_plugins(plugins: Plugins = ()) -> None:
@@ -43,25 +44,29 @@ def hyperparameters(method: str, plugins: Plugins = ()) -> pd.DataFrame:
     return pd.DataFrame(facts, columns=columns).set_index("name")
 
 
-def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
-    """Return a paper's recipe at a scale, by `paper/recipe` or a name that is unique, with changes:
-    `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`.
+def recipe(name: str, scale: str = "smoke", *, grids: Grids = (), **changes: Any) -> Recipe:
+    """Return a recipe at a scale, by `paper/recipe` or a name that is unique, with changes:
+    `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`. It is of a
+    paper, or of `grids`, files of your own.
     """
     from repfl.bench.grid.catalog import find_recipe
     from repfl.bench.grid.nested import merge
     from repfl.bench.grid.recipes import recipe_from, recipe_values
 
-    full, found, _ = find_recipe(name, scale)
+    full, found, _ = find_recipe(name, scale, [Path(path) for path in grids])
     if not changes:
         return found
     return recipe_from(merge(recipe_values(found), changes), f"recipe {full!r} with changes")
 
 
-def recipes(scale: str = "smoke") -> pd.DataFrame:
-    """Return the papers' recipes at a scale, by the name that `run` and `recipe` take."""
+def recipes(scale: str = "smoke", *, grids: Grids = ()) -> pd.DataFrame:
+    """Return the recipes of the papers, and of grid files of your own, at a scale, by the name that
+    `recipe` takes.
+    """
     from repfl.bench.grid.catalog import all_recipe_facts
 
-    facts = pd.DataFrame([each for each in all_recipe_facts(scale) if each["scale"] == scale])
+    known = all_recipe_facts(scale, [Path(path) for path in grids])
+    facts = pd.DataFrame([each for each in known if each["scale"] == scale])
     columns = ["label", "dataset", "partition", "options", "model", "clients", "participation"]
     columns += ["rounds", "epochs", "batch", "lr"]
     return facts.rename(columns={"name": "recipe"}).set_index("recipe")[columns]

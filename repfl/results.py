@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import pandas as pd
 
 from repfl.bench.errors import Corrupt, UserError, one_line, unknown
-from repfl.catalog import Plugins, load_plugins
+from repfl.catalog import Grids, Plugins, load_plugins
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.line import Line
@@ -39,7 +39,7 @@ def load(
     scale: str | None = None,
     measured: bool = True,
     plugins: Plugins = (),
-    grids: Sequence[str | Path] = (),
+    grids: Grids = (),
 ) -> pd.DataFrame:
     """Return one row per cell, by its id: the runs in a results folder (`REPFL_RESULTS`, else
     ./results), and with `measured` the values that came with the code. With a paper or a scale, its
@@ -47,12 +47,13 @@ def load(
 
     `accuracy` and `floor` are shares of 1, `bytes` those of all messages of a run. `options` are
     the hyper-parameters that are not the method's defaults. `recipe` is named as in the papers'
-    grids and in `grids`, files of your own; of a recipe that stands in none, it says how it differs
-    from the others. `source` is "store" or "measured"; `tier` is the evidence for a published
-    value. `standing` is "current" if a value is of today's versions, else why it is stale, or
-    unknown: `plugins` are the files that registered methods and data of your own. Metrics that
-    recipes ask for beside accuracy are further columns, of the last round. Recipes that are called
-    billing-* are computed for their bytes; their accuracies mean nothing.
+    grids and in `grids`, files of your own, with what a sweep changes in brackets; of a recipe that
+    stands in none, it says how it differs from the others. `source` is "store" or "measured";
+    `tier` is the evidence for a published value. `standing` is "current" if a value is of today's
+    versions, else why it is stale, or unknown: `plugins` are the files that registered methods and
+    data of your own. Metrics that recipes ask for beside accuracy are further columns, of the last
+    round. Recipes that are called billing-* are computed for their bytes; their accuracies mean
+    nothing.
     """
     from repfl.bench.store.store import Store
 
@@ -157,7 +158,7 @@ Places = Mapping[str, tuple[str, str, str]]
 """Paper, scale and name of a recipe, by its canonical JSON."""
 
 
-def _named_recipes(grids: Sequence[str | Path] = ()) -> Places:
+def _named_recipes(grids: Grids = ()) -> Places:
     """Return where the recipes of the papers' grids and of one's own stand, the largest scale
     first. Recipes of one paper that are equal at a scale (on embedded digits) share their names.
     """
@@ -175,7 +176,30 @@ def _named_recipes(grids: Sequence[str | Path] = ()) -> Places:
                 *known, names = found.get(values, (*place, ""))
                 if tuple(known) == place:
                     found[values] = (*place, f"{names} | {name}" if names else name)
+    for path in grids:
+        for values, swept in _swept(Path(path)):
+            found.setdefault(values, swept)
     return found
+
+
+def _swept(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """Yield what rows and columns of a grid file make of its recipes, named by what they change."""
+    from repfl.bench.grid.cell import canonical
+    from repfl.bench.grid.grid import read
+    from repfl.bench.grid.nested import dotted
+    from repfl.bench.grid.planned import cells_of
+    from repfl.bench.grid.recipes import recipe_values
+    from repfl.bench.grid.schema import Column
+
+    grid = read(path)
+    for scale in grid.file.scales:
+        for name, artefact in grid.file.artefacts.items():
+            for item in cells_of(grid, name, artefact, scale):
+                recipe = item.column.partition("[")[0]
+                base = dotted(recipe_values(grid.recipe(recipe, scale)))
+                fields = dotted(item.cell.recipe).items()
+                changed = {field: value for field, value in fields if base.get(field) != value}
+                yield canonical(item.cell.recipe), (grid.paper, scale, Column(recipe, changed).key)
 
 
 def _describe_unnamed(rows: Sequence[dict[str, Any]], found: Sequence[tuple[str, Found]]) -> None:

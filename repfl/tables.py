@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from repfl.bench.errors import UserError, unknown
+from repfl.catalog import Grids, Plugins, load_plugins
 
 if TYPE_CHECKING:
+    from repfl.bench.grid.plan import Selection
     from repfl.bench.store.store import Store
     from repfl.paper_tables.core.result import Table
 
 
-def table(key: str, scale: str | None = None, results: str | Path | None = None) -> pd.DataFrame:
-    """Return a paper's table or figure, such as "fedobp/table3", from own and published runs.
+def table(
+    key: str,
+    scale: str | None = None,
+    results: str | Path | None = None,
+    *,
+    plugins: Plugins = (),
+    grids: Grids = (),
+) -> pd.DataFrame:
+    """Return a paper's table or figure, such as "fedobp/table3", from own and published runs; or
+    one of `grids`, files of your own, such as "birds/table" of birds.toml.
 
     Of a table, one row per number: `published`, `ours` and the 95 % interval of its mean from `low`
     to `high`; their `difference` and its interval from `gap_low` to `gap_high`, which decides the
@@ -27,13 +38,15 @@ def table(key: str, scale: str | None = None, results: str | Path | None = None)
     from repfl.bench.evidence import artefacts
     from repfl.bench.evidence.library import Library
     from repfl.bench.grid.grid import SCALES
+    from repfl.bench.grid.plan import Selection
     from repfl.bench.store.store import Store
     from repfl.paper_tables.core.result import Absent, Figure, Table
 
     store = Store(results)
     if scale is not None and scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    planned = _planned(key, scale, store)
+    load_plugins(plugins)
+    planned = _planned(Selection(artefacts=[key], files=list(map(Path, grids))), scale, store)
     made = artefacts.make(planned, Library(store))
     for problem in made.problems:
         warnings.warn(problem, stacklevel=2)
@@ -47,24 +60,24 @@ def table(key: str, scale: str | None = None, results: str | Path | None = None)
     return frame
 
 
-def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
+def _planned(asked: Selection, scale: str | None, store: Store) -> list[Any]:
     """Return the cells of an artefact at a scale, by default at that which has most results."""
     from repfl.bench.evidence.measured import read
     from repfl.bench.grid.grid import SCALES
-    from repfl.bench.grid.plan import Selection, plan
+    from repfl.bench.grid.plan import plan
 
     if scale is not None:
-        return plan(Selection(artefacts=[key], scale=scale))
+        return plan(replace(asked, scale=scale))
     stored, found = set(store.ids()), []
     for each in reversed(SCALES[1:]):  # smoke stands in for no accuracy
         try:
-            planned = plan(Selection(artefacts=[key], scale=each))
+            planned = plan(replace(asked, scale=each))
         except UserError:  # no cells at this scale, or no such artefact, which smoke will tell
             continue
         known = stored | read(planned[0].paper, each).cells.keys()
         found.append((len({item.cell.id for item in planned} & known), planned))
     best = max(found, key=lambda pair: pair[0], default=(0, []))
-    return best[1] if best[0] else plan(Selection(artefacts=[key]))
+    return best[1] if best[0] else plan(asked)
 
 
 def _table(result: Table) -> pd.DataFrame:

@@ -44,7 +44,7 @@ def test_the_example_method_gets_a_row_beside_the_papers_methods(
     assert call(["reproduce", *asked, *few, *where]) == 0
     lines = list(csv.DictReader((tmp_path / "report/fedpurin/table1.csv").open()))
     rows = {line["row"]: line for line in lines}
-    for row in ("FedAvg", "FedPURIN", "halfway"):
+    for row in ("FedAvg", "FedPURIN", "Half-way"):
         assert float(rows[row]["ours"]) > 0
 
 

@@ -14,7 +14,14 @@ from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import Cell, build_cell, plain, unmet
 from repfl.bench.grid.grid import SCALES, Grid
-from repfl.bench.grid.methods import hyperparameters, options_of, parse_spec, spec, with_defaults
+from repfl.bench.grid.methods import (
+    entry,
+    hyperparameters,
+    options_of,
+    parse_spec,
+    spec,
+    with_defaults,
+)
 from repfl.bench.grid.planned import Planned, cells_of, of_block, unique
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import GridRow
@@ -161,17 +168,17 @@ def _extra_rows(
     for name, hp in specs:
         if any(matches(item.cell, name, hp) for item in selected):
             continue
-        label = spec(name, hp)
+        guest, row = spec(name, hp), spec(entry(name).title, hp)
         places = {(i.key, i.column, i.cell.seed): i for i in tables if not i.trial}
         for item in places.values():
             place = f"{item.key}, {item.column}"
             cell = build_cell(name, hp, recipe_from(item.cell.recipe, place), item.cell.seed)
-            yield replace(item, cell=cell, row=label + _ending(item, planned), guest=label)
+            yield replace(item, cell=cell, row=row + _ending(item, planned), guest=guest)
         for item in {item.key: item for item in tables if item.trial}.values():
-            yield from _searched(item, GridRow(label=label, method=name, hp=hp))
+            yield from _searched(item, GridRow(label=row, method=name, hp=hp), guest)
 
 
-def _searched(beside: Planned, row: GridRow) -> Iterator[Planned]:
+def _searched(beside: Planned, row: GridRow, guest: str) -> Iterator[Planned]:
     """Yield a further row of a table whose rows are searched, with as many trials as the others."""
     grid = grids.read(beside.file or grids.files()[beside.paper])
     seen = set[str]()
@@ -181,7 +188,7 @@ def _searched(beside: Planned, row: GridRow) -> Iterator[Planned]:
             continue  # further blocks search what only their own rows have
         seen |= {column.key for column in columns}
         own = replace(cells, rows=(row,), columns=columns)
-        yield from of_block(grid, (beside.artefact, beside.kind), beside.scale, own, row.label)
+        yield from of_block(grid, (beside.artefact, beside.kind), beside.scale, own, guest)
 
 
 def _ending(item: Planned, planned: Sequence[Planned]) -> str:

@@ -202,6 +202,43 @@ def test_a_table_has_published_and_ours_side_by_side(tmp_path: Path) -> None:
     assert found["published"].notna().any()
 
 
+RATES = """
+title = "Rates"
+year = 2026
+
+[recipes.small]
+dataset = "digits"
+model = "tiny"
+clients = 2
+partition = { rule = "iid" }
+training = { rounds = 1, epochs = 1, batch = 64, lr = 0.1 }
+
+[scales.smoke]
+seeds = [0]
+
+[artefacts.table]
+kind = "table"
+title = "Two rates"
+[[artefacts.table.cells]]
+recipes = ["small"]
+rows = [{ label = "FedAvg, {training.lr}", method = "fedavg" }]
+sweep = { training.lr = [0.1, 0.2] }
+"""
+
+
+def test_a_grid_of_ones_own_has_its_table_and_names_what_it_sweeps(tmp_path: Path) -> None:
+    (tmp_path / "rates.toml").write_text(RATES)
+    mine = {"results": tmp_path / "r", "grids": [tmp_path / "rates.toml"]}
+    for lr in (0.1, 0.2):
+        recipe = repfl.recipe("rates/small", grids=[tmp_path / "rates.toml"], training={"lr": lr})
+        repfl.run("fedavg", recipe, results=mine["results"])
+    found = repfl.load(measured=False, **mine)
+    assert set(found["recipe"]) == {"small", "small[training.lr=0.2]"}
+    table = repfl.table("rates/table", **mine)
+    assert list(table.index.get_level_values("row")) == ["FedAvg, 0.1", "FedAvg, 0.2"]
+    assert list(100 * found.sort_values("recipe")["accuracy"]) == pytest.approx(list(table["ours"]))
+
+
 WAVES = """
 import numpy as np
 from repfl.datasets.core.custom import from_arrays

@@ -61,8 +61,8 @@ def test_wrong_selectors_are_refused(grid: Path, selectors: dict[str, Any], word
 
 def test_a_method_that_a_table_lacks_becomes_a_row_of_it(grid: Path) -> None:
     items = planned(grid, methods=["fedper", "local"])
-    assert {item.row for item in items} == {"Local", "fedper"}
-    added = [item for item in items if item.row == "fedper"]
+    assert {item.row for item in items} == {"Local", "FedPer"}
+    added = [item for item in items if item.row == "FedPer"]
     assert {(item.artefact, item.column, item.cell.seed) for item in added} == {
         ("table1", c, s) for c in ("two", "three") for s in (0, 1)
     }

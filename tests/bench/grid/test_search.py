@@ -93,8 +93,8 @@ recipes = ["two"]
     searched(tmp_path, block, "fedavg")
     asked = Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=["ditto"])
     assert [(item.row, item.cell.seed, item.trial) for item in plan(asked)] == [
-        ("ditto, as printed", 0, 0), ("ditto, as printed", 1, 0),
-        ("ditto", 0, 1), ("ditto", 0, 2), ("ditto", 1, 1), ("ditto", 1, 2),
+        ("Ditto, as printed", 0, 0), ("Ditto, as printed", 1, 0),
+        ("Ditto", 0, 1), ("Ditto", 0, 2), ("Ditto", 1, 1), ("Ditto", 1, 2),
     ]  # fmt: skip
 
 
