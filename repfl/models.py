@@ -26,7 +26,7 @@ def client_model(
     scored others. `plugins` are the files of a model or data set of your own.
     """
     from repfl.algorithms import models
-    from repfl.bench.run.cost import shape_of
+    from repfl.bench.grid.recipes import shape_of
 
     load_plugins(plugins)
     record, store = _record(cell, results)

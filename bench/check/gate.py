@@ -21,7 +21,7 @@ from repfl.bench.errors import FAILED, UserError, one_line
 from repfl.bench.grid.methods import parse_spec
 from repfl.bench.run import cost
 from repfl.bench.store import provenance
-from repfl.bench.store.store import Record, Store, write_synced, writing
+from repfl.bench.store.store import Record, Store, replace_file, writing
 
 if TYPE_CHECKING:
     from repfl.bench.grid.cell import Cell
@@ -155,9 +155,7 @@ def _write_reference(
     told = json.dumps(history, indent=1, sort_keys=True)
     text = f'{{"schema":{SCHEMA},\n"history":{told},\n"cells":{{\n{body}\n}}}}\n'
     with writing(path.parent, "folder", ""):
-        partial = path.with_suffix(".partial")
-        write_synced(partial, text.encode())
-        partial.replace(path)
+        replace_file(path, text.encode())
 
 
 # -- entries ---------------------------------------------------------------------------------------

@@ -104,11 +104,7 @@ def info(
     plugins.load(plugin or ())
     found = _described(name, scale, grid or ())
     if not found:
-        from repfl.bench.cli.statements import statement
-
-        if "/" not in name:
-            raise unknown("name", name, _names())
-        return statement(name, scale, grid, plugin, as_json=as_json)
+        raise unknown("name", name, _names())
     if as_json:
         print_json(dict(found))
     for kind, facts in () if as_json else found:

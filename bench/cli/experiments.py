@@ -139,25 +139,20 @@ def board(
     """
     if action not in ACTIONS:
         raise unknown("action", action, ACTIONS, "board")
-    if plugin and action in ("run", "reproduce"):
-        _admit(plugin)
     plugins = [word for path in plugin or () for word in ("--plugin", path)]
     words = [action, "--paper", "board", "--scale", scale, *plugins, *context.args]
     code: int = context.find_root().command.main(words, prog_name="repfl", standalone_mode=False)
     return code
 
 
-def _admit(paths: Sequence[str]) -> None:
+def _admit(planned: Sequence[Planned]) -> None:
     """Refuse methods that look at test images, or at validation images without declaring it."""
-    from repfl.algorithms.core.method import methods
     from repfl.bench.check.contract import blind, check
-    from repfl.bench.grid import plugins
+    from repfl.bench.grid.methods import entry
 
-    plugins.load(paths)
-    for name, entry in methods().items():
-        if entry.cls.__module__.startswith("repfl."):
-            continue
-        for _, _, wrong in check(name, [blind]):
+    for name in dict.fromkeys(item.cell.method for item in planned):
+        ours = entry(name).cls.__module__.startswith("repfl.")
+        for _, _, wrong in () if ours else check(name, [blind]):
             if wrong:
                 raise UserError(f"method {name} cannot stand on the board: {wrong}")
 
@@ -171,6 +166,8 @@ def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Endi
     from repfl.bench.run import progress, runner
     from repfl.bench.store.store import Store
 
+    if any(item.paper == "board" for item in planned):
+        _admit(planned)
     options = options_of(launch, chosen.plugin or ())
     ending = runner.run(planned, options, launch.executor, launch.workers, progress.Progress())
     store = Store(launch.results)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from repfl.bench.evidence.line import Curve
     from repfl.bench.store.store import Record, Store
 
-SPARKS = "▁▂▃▄▅▆▇█"
+SPARKS, WIDTH = "▁▂▃▄▅▆▇█", 60
 
 
 def show(
@@ -181,9 +181,9 @@ def _show_curves(out: Console, found: Found) -> None:
         )
 
 
-def sparkline(values: Sequence[float], width: int = 60) -> str:
+def sparkline(values: Sequence[float]) -> str:
     """Return a curve in one line of text, between its own least and greatest value."""
-    step = max(1, -(-len(values) // width))
+    step = max(1, -(-len(values) // WIDTH))
     shown = [max(values[start : start + step]) for start in range(0, len(values), step)]
     low, high = min(shown), max(shown)
     if high <= low:

@@ -20,7 +20,7 @@ from repfl.bench.evidence.line import Line, parse
 from repfl.bench.grid.grid import SCALES, files, folder
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store import provenance
-from repfl.bench.store.store import write_synced
+from repfl.bench.store.store import replace_file
 
 
 @dataclass
@@ -104,9 +104,7 @@ def write(measured: Measured) -> Path:
     lines = sorted(measured.lines, key=lambda line: line.key)
     texts = [json.dumps(line.json, separators=(",", ":")) + "\n" for line in lines]
     measured.file.parent.mkdir(parents=True, exist_ok=True)
-    partial = measured.file.with_suffix(".partial")
-    write_synced(partial, "".join(texts).encode())
-    partial.replace(measured.file)
+    replace_file(measured.file, "".join(texts).encode())
     return measured.file
 
 
@@ -119,15 +117,15 @@ def contributor() -> str:
     return plain[:40] or "anonymous"
 
 
-def ids(root: Path | None = None) -> Iterator[tuple[str, str, str]]:
+def ids() -> Iterator[tuple[str, str, str]]:
     """Yield paper, scale and cell of everything that is published."""
-    for paper in files(root):
+    for paper in files():
         for scale in SCALES:
-            yield from ((paper, scale, cell) for cell in read(paper, scale, root).cells)
+            yield from ((paper, scale, cell) for cell in read(paper, scale).cells)
 
 
-def unmeasured(planned: Sequence[Planned], root: Path | None = None) -> list[Planned]:
+def unmeasured(planned: Sequence[Planned]) -> list[Planned]:
     """Return the cells that are not published yet, so that several people can share a grid."""
     places = {(item.paper, item.scale) for item in planned}
-    known = {cell for paper, scale in places for cell in read(paper, scale, root).cells}
+    known = {cell for paper, scale in places for cell in read(paper, scale).cells}
     return [item for item in planned if item.cell.id not in known]

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError
 from repfl.bench.grid.methods import entry, hyperparameters
-from repfl.bench.grid.recipes import adapter, check_partition, recipe_from, recipe_values, residents
+from repfl.bench.grid.recipes import (
+    adapter,
+    check_partition,
+    recipe_from,
+    recipe_values,
+    residents,
+    shape_of,
+)
 from repfl.datasets.core.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -161,31 +168,17 @@ def reopen(values: Mapping[str, Any]) -> Cell:
 def unmet(cell: Cell) -> str:
     """Return why a method makes no sense on a recipe; empty if it does."""
     needs, recipe = entry(cell.method).needs, cell.recipe
-    if "bn" in needs and not _has_norm(recipe["model"], *_input(recipe)):
+    if "bn" in needs and not _has_norm(*shape_of(recipe)):
         return f"{cell.method} needs normalisation layers, and {recipe['model']} has none"
     if "p2p" in needs and residents(recipe) < 2:
         return f"{cell.method} needs neighbours, and there is one client"
     return ""
 
 
-def _input(recipe: Mapping[str, Any]) -> tuple[int, int]:
-    """Return channels and height of what a recipe's model is given."""
-    from repfl.datasets.core import registry
-
-    if recipe["input"]:
-        return recipe["input"][0], recipe["input"][1]
-    height, _, channels = registry.get(recipe["dataset"]).shape
-    return channels, height
-
-
 @lru_cache(maxsize=64)
-def _has_norm(model: str, channels: int, size: int) -> bool:
+def _has_norm(model: str, channels: int, size: int, classes: int) -> bool:
     """Return whether a model has normalisation layers with parameters."""
-    import torch
+    from repfl.algorithms import models
 
-    from repfl.algorithms.engine.model import NORMS
-    from repfl.algorithms.models import MODELS
-
-    with torch.random.fork_rng(devices=[]):
-        layers = MODELS[model](channels, size, 10).modules()
-    return any(list(layer.parameters()) for layer in layers if isinstance(layer, NORMS))
+    built = models.build(model, channels=channels, size=size, classes=classes)
+    return bool(built.params.norm.any())

@@ -72,7 +72,7 @@ def _unknown_names(recipe: Recipe) -> Iterator[str]:
         ("dataset", recipe.dataset, registry.names()),
         ("model", recipe.model, MODELS),
         ("partition.rule", recipe.partition.rule, partition.partitioners()),
-        ("augment", recipe.augment, augment.names()),
+        ("augment", recipe.augment, augment.AUGMENTATIONS),
     ):
         if name not in known:
             yield str(unknown(what, name, known))
@@ -116,6 +116,21 @@ def sizes(dataset: Dataset) -> dict[str, int]:
     from repfl.datasets.core import cache
 
     return dataset.splits or cache.sizes(dataset)
+
+
+Shape = tuple[str, int, int, int]
+"""Model, channels and height of its input, classes."""
+
+
+def shape_of(recipe: Mapping[str, Any]) -> Shape:
+    """Return what a recipe's model is built from."""
+    from repfl.datasets.core import registry
+
+    described = registry.get(recipe["dataset"])
+    height, _, channels = described.shape
+    if recipe["input"]:
+        channels, height = recipe["input"][0], recipe["input"][1]
+    return recipe["model"], channels, height, recipe["classes"] or len(described.classes)
 
 
 def _model_problems(recipe: Recipe) -> Iterator[str]:

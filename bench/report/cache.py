@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from repfl.bench.store.store import replace_file
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("algorithms", "bench", "datasets", "paper_tables")
 READ = frozenset({".py", ".csv", ".toml", ".json", ".j2", ".css", ".js", ".npz"})
@@ -77,7 +79,5 @@ class Cache:
         """Keep a value, and hand it back as it will be read."""
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"key": key, "files": list(files), "value": value})
-        partial = self.folder / f"{name}.partial"
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(self.folder / f"{name}.json")
+        replace_file(self.folder / f"{name}.json", text.encode())
         return json.loads(text)["value"]

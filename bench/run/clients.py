@@ -100,10 +100,10 @@ def _engine_view(recipe: Recipe, prepared: Prepared, shares: ClientSplits) -> Cl
     import torch
 
     from repfl.algorithms.engine.client_data import ClientData
-    from repfl.datasets.core import augment
+    from repfl.datasets.core.augment import AUGMENTATIONS
 
     description = prepared.description
-    norm = description.norm(recipe.norm)
+    norm = description.norms[recipe.norm]
     mean, std = np.asarray(norm.mean, dtype=np.float64), np.asarray(norm.std, dtype=np.float64)
     parts = {
         name: [torch.from_numpy(index) for index in getattr(shares, name)]
@@ -116,7 +116,7 @@ def _engine_view(recipe: Recipe, prepared: Prepared, shares: ClientSplits) -> Cl
         shift=torch.from_numpy(-mean / std),
         classes=recipe.classes or len(description.classes),
         shape=recipe.input,
-        augment=augment.get(recipe.augment),
+        augment=AUGMENTATIONS[recipe.augment],
         **parts,
     )
 

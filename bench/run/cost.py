@@ -15,7 +15,7 @@ from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.grid.cell import Cell, canonical
 from repfl.bench.grid.methods import known_entry, participants
 from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.recipes import residents, sizes
+from repfl.bench.grid.recipes import Shape, residents, shape_of, sizes
 from repfl.bench.store.store import Record, Store
 
 START = 0.05
@@ -46,21 +46,6 @@ one, records of the same model.
 
 
 # -- what a cell computes --------------------------------------------------------------------------
-
-
-Shape = tuple[str, int, int, int]
-"""Model, channels and height of its input, classes."""
-
-
-def shape_of(recipe: Mapping[str, Any]) -> Shape:
-    """Return what a recipe's model is built from."""
-    from repfl.datasets.core import registry
-
-    described = registry.get(recipe["dataset"])
-    height, _, channels = described.shape
-    if recipe["input"]:
-        channels, height = recipe["input"][0], recipe["input"][1]
-    return recipe["model"], channels, height, recipe["classes"] or len(described.classes)
 
 
 @lru_cache(maxsize=256)

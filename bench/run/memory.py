@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid.cell import Cell, canonical
 from repfl.bench.grid.methods import entry, hyperparameters, participants
-from repfl.bench.grid.recipes import recipe_from, residents
-from repfl.bench.run.cost import multiply_adds, shape_of
+from repfl.bench.grid.recipes import recipe_from, residents, shape_of
+from repfl.bench.run.cost import multiply_adds
 from repfl.bench.store.store import Record
 
 if TYPE_CHECKING:

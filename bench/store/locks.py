@@ -11,7 +11,6 @@ reported with file and host, until a user deletes it.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import tempfile
@@ -25,9 +24,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 from repfl.bench.errors import StoreError
 from repfl.bench.store import checkpoint
 from repfl.bench.store.store import FINAL, ID_LENGTH, Store, stored_result, writing
-
-ABSENT = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK}
-"""What a file system without locks answers; ENOLCK: one of a network without a lock service."""
+from repfl.datasets.core.cache import NO_LOCKS
 
 
 def path_of(store: Store, cell: str) -> Path:
@@ -102,7 +99,7 @@ def _has_locks(folder: Path) -> bool:
         try:
             fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            return error.errno not in ABSENT
+            return error.errno not in NO_LOCKS
     return True
 
 

@@ -114,15 +114,10 @@ def _id_of(cell: Mapping[str, Any]) -> str:
 
 def _migrated(values: dict[str, Any], schema: Any, path: Path) -> dict[str, Any]:
     """Fields of the current schema; every older schema gets its step here."""
-    if not isinstance(schema, int) or schema > SCHEMA:
+    if schema != SCHEMA:
         raise UserError(
             f"{path}: record of schema {schema!r}, this repfl reads up to {SCHEMA}; update repfl,"
             " or use another results folder"
-        )
-    if schema < SCHEMA:
-        raise Corrupt(
-            f"{path}: record of schema {schema}, from which there is no migration to {SCHEMA};"
-            f" {AGAIN}"
         )
     if set(values) != set(KINDS):
         raise Corrupt(
@@ -296,6 +291,13 @@ def write_synced(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file as a whole: who reads it finds the old bytes or the new ones."""
+    partial = path.with_suffix(".partial")
+    write_synced(partial, data)
+    partial.replace(path)
 
 
 def sync_folder(path: Path) -> None:

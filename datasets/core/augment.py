@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from repfl.datasets.core.errors import DataError, suggest
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -103,7 +101,7 @@ def _gather(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return images.flatten(2).gather(2, index).view(images.shape) * inside.unsqueeze(1)
 
 
-_AUGMENTATIONS: dict[str, Augmentation | None] = {
+AUGMENTATIONS: dict[str, Augmentation | None] = {
     "none": None,
     "flip": Augmentation("flip", flip=True),
     "crop": Augmentation("crop", crop=True),
@@ -114,15 +112,3 @@ _AUGMENTATIONS: dict[str, Augmentation | None] = {
         "flip-rotate-crop", flip=True, rotate=True, crop=True, crop_after=True
     ),
 }
-
-
-def names() -> list[str]:
-    """Return the names of all augmentations."""
-    return list(_AUGMENTATIONS)
-
-
-def get(name: str) -> Augmentation | None:
-    """Return an augmentation by name; None for `none`."""
-    if name not in _AUGMENTATIONS:
-        raise DataError(f"unknown augmentation {name!r}: {suggest(name, _AUGMENTATIONS)}")
-    return _AUGMENTATIONS[name]

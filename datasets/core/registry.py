@@ -131,14 +131,6 @@ class Dataset:
             raise DataError(f"{self.name} has no edition {name!r}: {suggest(name, known)}")
         return known[name]
 
-    def norm(self, name: str) -> Norm:
-        """Return a normalisation by name."""
-        if name not in self.norms:
-            raise DataError(
-                f"{self.name} has no normalisation {name!r}: {suggest(name, self.norms)}"
-            )
-        return self.norms[name]
-
 
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a text, for long lists of names."""

@@ -182,11 +182,9 @@ def front(accuracy: pd.Series, cost: pd.Series) -> list[str]:
     return found
 
 
-def rounds_to(curve: pd.Series, share: float = OWN_BEST) -> float:
-    """The first scored round in which a curve reaches a share of its own best; the index is the
-    round.
-    """
+def rounds_to(curve: pd.Series) -> float:
+    """The first scored round in which a curve reaches a share of its own best."""
     known = curve.dropna().sort_index()
     if known.empty or known.max() <= 0:
         return nan
-    return float(known.index[known >= share * known.max()][0])
+    return float(known.index[known >= OWN_BEST * known.max()][0])

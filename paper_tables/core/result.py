@@ -142,10 +142,6 @@ class Ordering:
     """The best row, or those that share its place."""
     winners: tuple[str, ...]
 
-    @property
-    def same_winner(self) -> bool:
-        return not set(self.winners).isdisjoint(self.winners_published)
-
 
 @dataclass(frozen=True)
 class Result:

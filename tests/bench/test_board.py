@@ -87,6 +87,35 @@ register("test-joined", title="J", paper="none", year=2026, family="partial", se
 """
 
 
+PEEKS = """
+from repfl.algorithms.core.method import register
+from repfl.algorithms.fedavg import FedAvg
+
+@register("test-peeks", title="P", paper="none", year=2026, family="partial", sends="as FedAvg")
+class Peeks(FedAvg):
+    "Looks at test images where it scores itself."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        bright = fed.data.images[fed.data.test[0]].float().mean()
+        fed.score("pre_agg", fed.trained * (1 + bright))
+        return after
+"""
+
+
+def test_a_method_that_looks_at_test_images_cannot_join(here: Here, tmp_path: Path) -> None:
+    path = tmp_path / "peeks.py"
+    path.write_text(PEEKS)
+    with forgotten():
+        said = here(
+            "run", "--paper", "board", "--scale", "smoke", "--method", "test-peeks",
+            "--plugin", path, "--results", tmp_path / "results", "--seed", "1",
+        )  # fmt: skip
+    assert said.code == 2
+    assert "test-peeks cannot stand on the board: " in said.err
+    assert "test images" in said.err
+
+
 def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unknown(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,10 +137,3 @@ def repository() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return url.removesuffix(".git") if url.startswith("https://") and "@" not in url else ""
-
-
-def address(repository: str) -> str:
-    """Return where the report of a GitHub repository is published, or nothing."""
-    owner, _, name = repository.removeprefix("https://github.com/").partition("/")
-    known = repository.startswith("https://github.com/")
-    return f"https://{owner}.github.io/{name}/report/" if known else ""

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from repfl.bench.report import numbers, overview
 from repfl.bench.report.links import embedded, emphasise, linked, noted, readme, slug
 from repfl.bench.report.sheet import Book, Number, Sheet
-from repfl.bench.report.site import compare, facts, link_picture, words
+from repfl.bench.report.site import compare, words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
@@ -32,9 +32,8 @@ def write(book: Book, out: Path) -> list[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
         made.append(name)
-    link_picture.draw(overview.summaries(book.sheets, book.papers), out, _css())
     (out / words.ARCHIVE).write_bytes(words.archive(book, out))
-    return [*made, link_picture.FILE, words.ARCHIVE]
+    return [*made, words.ARCHIVE]
 
 
 def pages(book: Book) -> Iterator[tuple[str, str]]:
@@ -45,8 +44,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
 
     def page(path: str, template: str, **told: Any) -> tuple[str, str]:
         root = "../" * path.count("/")
-        told = {"root": root, "path": path, "preview": link_picture.FILE, **told}
-        return path, templates.get_template(template).render(told)
+        return path, templates.get_template(template).render(root=root, path=path, **told)
 
     yield page("index.html", "index.html.j2", **_first_screen(book, summaries, board))
     for summary in summaries:
@@ -114,7 +112,6 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "states": overview.STATES,
         "commit": commit,
         "repository": book.repository,
-        "address": facts.address(book.repository),
         "bibtex": words.BIBTEX.replace("COMMIT", commit),
         "glossary": words.GLOSSARY,
         "dots": overview.dots,
@@ -161,10 +158,8 @@ def _thumbs(summary: overview.Summary) -> dict[str, str]:
 
 
 def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
-    pictures = [file for file in sheet.files if file.endswith(".png")]
     return {
         "s": sheet,
-        **({"preview": pictures[0]} if pictures else {}),
         "sentence": overview.summaries([sheet], {})[0].sentence if sheet.judged else "",
         "cells": sheet.at(),
         "picture": _picture(book, *(file for file in sheet.files if file.endswith(".svg"))),

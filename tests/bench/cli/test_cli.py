@@ -173,7 +173,6 @@ def test_a_plugin_is_a_method_like_any_other(
     [
         *(f"list {kind}" for kind in ("datasets", "partitions", "models", "recipes")),
         *(f"info {name}" for name in ("fedpurin", "digits", "iid", "auc", "fedobp/cifar10-dir0.1")),
-        "info star-pfl/first-or-second",
         "doctor",
     ],
 )

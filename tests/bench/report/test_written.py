@@ -7,15 +7,12 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
-from matplotlib.image import imread
-
 from repfl.bench.report.sheet import Book
-from repfl.bench.report.site import pages, words
+from repfl.bench.report.site import words
 from tests.bench.report import book as books
 
 
@@ -55,19 +52,6 @@ def test_the_same_book_gives_the_same_bytes(tmp_path: Path, folder: Path, book: 
     for path in sorted(folder.rglob("*.html")):
         again = tmp_path / "report" / path.relative_to(folder)
         assert again.read_bytes() == path.read_bytes(), path
-
-
-def test_a_link_preview_has_the_four_required_properties_and_a_picture(
-    folder: Path, book: Book
-) -> None:
-    told = replace(book, repository="https://github.com/somebody/repfl")
-    for name, text in pages.pages(told):
-        found = dict(re.findall(r'<meta property="og:(\w+)" content="([^"]+)">', text))
-        assert found.keys() >= {"title", "type", "image", "url"}, name
-        root = "https://somebody.github.io/repfl/report/"
-        assert found["url"] == root + name
-        assert (folder / found["image"].removeprefix(root)).is_file()
-    assert imread(folder / "preview.png").shape[:2] == (630, 1200)
 
 
 def test_the_archive_has_every_table_with_a_description(tmp_path: Path, folder: Path) -> None:
