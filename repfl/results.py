@@ -177,29 +177,29 @@ def _named_recipes(grids: Grids = ()) -> Places:
                 if tuple(known) == place:
                     found[values] = (*place, f"{names} | {name}" if names else name)
     for path in grids:
-        for values, swept in _swept(Path(path)):
-            found.setdefault(values, swept)
+        _add_swept(found, Path(path))
     return found
 
 
-def _swept(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield what rows and columns of a grid file make of its recipes, named by what they change."""
+def _add_swept(found: dict[str, tuple[str, str, str]], path: Path) -> None:
+    """Add what rows and columns of a grid file make of its recipes, named by what they change."""
     from repfl.bench.grid.cell import canonical
-    from repfl.bench.grid.grid import read
+    from repfl.bench.grid.grid import SCALES, read
     from repfl.bench.grid.nested import dotted
     from repfl.bench.grid.planned import cells_of
     from repfl.bench.grid.recipes import recipe_values
     from repfl.bench.grid.schema import Column
 
     grid = read(path)
-    for scale in grid.file.scales:
+    for scale in (each for each in reversed(SCALES) if each in grid.file.scales):
         for name, artefact in grid.file.artefacts.items():
             for item in cells_of(grid, name, artefact, scale):
-                recipe = item.column.partition("[")[0]
-                base = dotted(recipe_values(grid.recipe(recipe, scale)))
-                fields = dotted(item.cell.recipe).items()
-                changed = {field: value for field, value in fields if base.get(field) != value}
-                yield canonical(item.cell.recipe), (grid.paper, scale, Column(recipe, changed).key)
+                if (values := canonical(item.cell.recipe)) not in found:
+                    recipe = item.column.partition("[")[0]
+                    base = dotted(recipe_values(grid.recipe(recipe, scale)))
+                    fields = dotted(item.cell.recipe).items()
+                    changed = {field: value for field, value in fields if base.get(field) != value}
+                    found[values] = (grid.paper, scale, Column(recipe, changed).key)
 
 
 def _describe_unnamed(rows: Sequence[dict[str, Any]], found: Sequence[tuple[str, Found]]) -> None:

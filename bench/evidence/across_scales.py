@@ -152,10 +152,13 @@ def _points(with_runs: Sequence[Figure], figures: Sequence[Figure]) -> Figure:
     """
     import pandas as pd
 
-    drawn = max(with_runs, key=_measured)  # of equals the first, the highest
-    above = [each.stamp for each in with_runs[: with_runs.index(drawn)]]
-    notes = tuple(f"Larger runs ({stamp}) have fewer points, and are not drawn." for stamp in above)
-    drawn = replace(drawn, notes=(*drawn.notes, *notes))
+    points = [_measured(each) for each in with_runs]
+    place = points.index(max(points))  # of equals the first, the highest
+    notes = (
+        f"Larger runs ({each.stamp}) have fewer points, and are not drawn."
+        for each in with_runs[:place]
+    )
+    drawn = replace(with_runs[place], notes=(*with_runs[place].notes, *notes))
     if not {"source", "ours"} <= set(drawn.data.columns):
         return drawn
     told = [

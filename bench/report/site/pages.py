@@ -81,10 +81,6 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
     yield page("how.html", "how.html.j2", provenance=book.provenance, rule=RULE, meanings=meanings)
 
 
-def _css() -> str:
-    return (TEMPLATES / "style.css").read_text("utf-8")
-
-
 def _environment(book: Book, board: Leaderboard | None) -> Environment:
     """The templates, and what every page has in common."""
     environment = Environment(
@@ -102,7 +98,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
     commit = str(book.provenance.get("report made at commit", "unknown"))
     scripts = ("plot.js", "app.js", "number.js", "compare.js")
     environment.globals |= {
-        "style": Markup(_css()),
+        "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),
         "script": Markup("".join((TEMPLATES / name).read_text("utf-8") for name in scripts)),
         "menus": words.menus(book),
         "search": words.search(book, board),
