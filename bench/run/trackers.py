@@ -131,7 +131,11 @@ class MLflow:
         self.package = import_module("mlflow")
 
     def on_run_start(self, cell: Cell, folder: Path) -> None:
-        self.package.start_run(run_name=title(cell))
+        begun = self.package.search_runs(
+            filter_string=f"tags.`repfl.cell` = '{cell.id}'", output_format="list"
+        )
+        again = {"run_id": begun[0].info.run_id} if begun else {"run_name": title(cell)}
+        self.package.start_run(**again, tags={"repfl.cell": cell.id})
         self.package.log_params({"method": cell.method, "seed": cell.seed, **cell.hp})
 
     def on_round(self, number: int, values: Mapping[str, float]) -> None:

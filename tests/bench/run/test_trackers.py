@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from repfl.bench.run import trackers
 from repfl.bench.run.task import Outcome
 from repfl.bench.store.store import Store
 from tests.bench.conftest import GRID, Said, stored, task
@@ -48,6 +50,24 @@ def test_a_tracker_follows_a_run_through_its_interruptions(
     assert dict(SEEN)["3"] == record.metrics["value"]
 
 
+@pytest.mark.filterwarnings("error:--track")
+@pytest.mark.parametrize("name", trackers.BUILT_IN)
+def test_a_built_in_tracker_takes_an_interrupted_run_up_again(
+    name: str, compute: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = pytest.importorskip(name)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    asked, wanted = count(), task()
+    assert compute(wanted, track=name, stop=lambda: next(asked) == 0).status == "interrupted"
+    assert compute(wanted, track=name).status == "done"
+    if name == "mlflow":
+        (run,) = package.search_runs(output_format="list")
+        assert run.info.status == "FINISHED"
+        history = package.MlflowClient().get_metric_history(run.info.run_id, "post_agg/mean")
+        assert [value.step for value in history] == [1, 2, 3]
+
+
 def test_a_tracker_that_fails_costs_a_warning(
     store: Store, compute: Callable[..., Outcome]
 ) -> None:
@@ -57,8 +77,9 @@ def test_a_tracker_that_fails_costs_a_warning(
 
 @pytest.mark.parametrize("name", ["tensorflow", "os:path", f"{__name__}:Nobody", "wandb"])
 def test_what_is_no_tracker_is_refused_at_once(
-    name: str, here: Callable[..., Said], tmp_path: Path
+    name: str, here: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)  # as if it were not installed
     grid = tmp_path / "tests.toml"
     grid.write_text(GRID)
     said = here("run", "--grid", grid, "--results", tmp_path / "r", "--track", name)
