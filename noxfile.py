@@ -63,6 +63,14 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def optional(session: nox.Session) -> None:
+    """The tests of Ray and of the trackers, whose packages repfl does not install by itself."""
+    install(session, "dev", "ray", "trackers")
+    folder = Path("tests", "bench", "run")
+    session.run("pytest", *(str(folder / f"test_{name}.py") for name in ("ray", "trackers")))
+
+
+@nox.session
 def references(session: nox.Session) -> None:
     """Our methods against the code that their authors published, which is cloned into `references/`
     and stays out of this repository.

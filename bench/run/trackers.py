@@ -49,7 +49,7 @@ def create(name: str) -> Tracker:
             getattr(made, method)
     except Exception as error:
         absent = isinstance(error, ImportError) and name in BUILT_IN
-        hint = f"; pip install {name}" if absent else ""
+        hint = '; pip install "repfl[trackers]"' if absent else ""
         raise UserError(f"--track {name}: {one_line(error)}{hint}") from None
     return made
 
