@@ -30,11 +30,16 @@ NO_RECORDS = Path("no results here")
 
 
 @cache
-def made(paper: str, scale: str, records: Path = NO_RECORDS) -> tuple[Result, ...]:
-    """Return a paper's tables and figures from records, and else from published results."""
+def made(
+    paper: str, scale: str, records: Path = NO_RECORDS, artefact: str = ""
+) -> tuple[Result, ...]:
+    """Return a paper's tables and figures, or one, from records and else from published results."""
     if scale not in grids.read(grids.files()[paper]).file.scales:
         return ()
     planned = plan(Selection(scale=scale, papers=[paper]))
+    planned = [item for item in planned if artefact in ("", item.artefact)]
+    if not planned:
+        return ()
     found = artefacts.make(planned, Library(Store(records)))
     if found.problems:
         raise Corrupt("; ".join(found.problems))
@@ -43,8 +48,8 @@ def made(paper: str, scale: str, records: Path = NO_RECORDS) -> tuple[Result, ..
 
 def listed(key: str) -> bool:
     """Return whether an artefact shows published numbers or has claims."""
-    paper = key.partition("/")[0]
-    results = (result for scale in SCALES for result in made(paper, scale) if result.key == key)
+    paper, _, name = key.partition("/")
+    results = (result for scale in SCALES for result in made(paper, scale, artefact=name))
     return any(result.claims or _numbers(result) for result in results)
 
 
@@ -66,7 +71,7 @@ def told(name: str, records: Path, again: str) -> list[str]:
     lines = [
         line
         for scale in SCALES
-        for result in made(paper, scale, records)
+        for result in made(paper, scale, records, rest if whole else "")
         for line in find(result, rest, known, again)
     ]
     if not lines and whole:
@@ -114,8 +119,8 @@ def _number(result: Result, rest: str, known: dict[str, None], again: str) -> It
 
 def _artefact(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
     """List all numbers and claims of an artefact."""
-    numbers = _numbers(result) if result.name == rest else []
-    if numbers or (result.name == rest and result.claims):
+    numbers = _numbers(result)
+    if numbers or result.claims:
         yield f"{result.key} at the {result.scale} scale"
         for number in numbers:
             place = f"{number.row}, {number.where}"
