@@ -141,7 +141,13 @@ class FedAP(Method[HP]):
     def pretrain(self, fed: Federation) -> Tensor:
         """Return the model whose features are compared  [D]."""
         pool = fed.subfederation([pooled_samples(fed, self.hp.pretrain_share, self.hp.pool)])
-        plain_sgd = {"momentum": 0.0, "weight_decay": 0.0, "clip": 0.0}
+        plain_sgd = {
+            "name": "SGD",
+            "options": {},
+            "momentum": 0.0,
+            "weight_decay": 0.0,
+            "clip": 0.0,
+        }
         return pool.train(
             pool.new_model()[None],
             epochs=self.hp.pretrain_epochs,

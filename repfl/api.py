@@ -5,6 +5,7 @@ id, record and bits as from the command line.
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
@@ -125,7 +126,7 @@ def run(
     `options` are those of `repfl run`: `results`, `device`, `precision`, `fresh`, `time_limit` and
     so on.
     """
-    planned = [_planned(_method(method, hp), recipe, seed, scale, plugins)]
+    planned = [_planned(_method(method, hp), recipe, seed, scale, plugins, options)]
     summary, store = _compute(planned, plugins, progress, options)
     for outcome in summary.of("failed", "refused"):
         raise UserError(f"{planned[0].cell}: {outcome.reason}", FAILED)
@@ -156,7 +157,7 @@ def grid(
     seeds = [seeds] if isinstance(seeds, int) else seeds
     named = recipes if isinstance(recipes, Mapping) else {_label(each): each for each in recipes}
     planned = [
-        _planned(method, recipe, seed, scale, plugins, label)
+        _planned(method, recipe, seed, scale, plugins, options, label)
         for label, recipe in named.items()
         for method in methods
         for seed in seeds
@@ -187,7 +188,13 @@ def _label(recipe: AnyRecipe) -> str:
 
 
 def _planned(
-    method: str, recipe: AnyRecipe, seed: int, scale: str, plugins: Plugins, label: str = "recipe"
+    method: str,
+    recipe: AnyRecipe,
+    seed: int,
+    scale: str,
+    plugins: Plugins,
+    options: Mapping[str, Any],
+    label: str = "recipe",
 ) -> Planned:
     """Return the cell, planned as in a grid."""
     from repfl.bench.grid.cell import build_cell, unmet
@@ -209,8 +216,11 @@ def _planned(
         told = ""
     cell = build_cell(name, hp, found, seed)
     told = told or f"{dict(cell.recipe)}, {seed}"
-    files = f", plugins={[str(path) for path in plugins]}" if plugins else ""
-    said = f"python -c {quote(f'import repfl; repfl.run({method!r}, {told}{files}, fresh=True)')}"
+    how = {name: options[name] for name in ("precision", "stack") if name in options}
+    if plugins:
+        how["plugins"] = [str(path) for path in plugins]
+    asked = "".join(f", {name}={value!r}" for name, value in how.items())
+    said = f"python -c {quote(f'import repfl; repfl.run({method!r}, {told}{asked}, fresh=True)')}"
     skip = unmet(cell)
     return Planned(cell, "", "", "table", method, label, label, scale, skip=skip, own_command=said)
 
@@ -225,6 +235,7 @@ def _compute(
     from repfl.bench.cli.options import Launch
     from repfl.bench.run import cost, runner
     from repfl.bench.run.progress import Progress
+    from repfl.bench.store import versions
     from repfl.bench.store.store import Store
 
     known = {field.name for field in fields(Launch)}
@@ -237,4 +248,8 @@ def _compute(
     summary = runner.run(planned, settled, launch.executor, launch.workers, teller)
     if summary.signal:
         raise KeyboardInterrupt
+    for record in summary.there:
+        if not (standing := versions.of_record(record.provenance, record.cell)).current:
+            text = f"the stored result of {record.id[:12]} is not of today: {standing.reason}"
+            warnings.warn(f"{text}; fresh=True computes it again", stacklevel=3)
     return summary, Store(Path(settled.results))

@@ -29,13 +29,11 @@ def client_model(
     from repfl.bench.grid.recipes import shape_of
 
     load_plugins(plugins)
-    record, store = _record(cell, results)
+    record, store = _record(cell, results, client)
     name, channels, size, classes = shape_of(record.cell["recipe"])
     tensors = {}
     for key, value in store.models(record).items():
         kind, _, tensor = key.partition("/")
-        if kind == "client" and not 0 <= client < len(value):
-            raise UserError(f"client {client} is not valid; valid: 0 to {len(value) - 1}")
         tensors[tensor] = value if kind == "all" else value[client]
     if name not in models.MODELS:
         raise unknown("model", name, models.MODELS)
@@ -60,7 +58,7 @@ def client_data(
     from repfl.bench.run.clients import clients_of
 
     load_plugins(plugins)
-    record, _ = _record(cell, results)
+    record, _ = _record(cell, results, client)
     data = clients_of(reopen(record.cell)).data.to(torch.device("cpu"), torch.float32)
     if split not in ("train", "test", "val"):
         raise unknown("split", split, ("train", "test", "val"))
@@ -68,12 +66,17 @@ def client_data(
     return data.inputs(index), data.labels[index]
 
 
-def _record(cell: str | Run, results: str | Path | None) -> tuple[Record, Store]:
+def _record(cell: str | Run, results: str | Path | None, client: int) -> tuple[Record, Store]:
+    """Return a run's record and where it lies, if the run has such a client."""
     from repfl.bench.store.store import Store
 
-    if not isinstance(cell, str):
-        return cell.record, cell.store
-    store = Store(results)
-    record = store.get(only(cell, store.ids()))
-    assert record is not None  # its id was listed
+    if isinstance(cell, str):
+        store = Store(results)
+        record = store.get(only(cell, store.ids()))
+        assert record is not None  # its id was listed
+    else:
+        record, store = cell.record, cell.store
+    clients = record.cell["recipe"]["clients"]
+    if not 0 <= client < clients:
+        raise UserError(f"client {client} is not valid; valid: 0 to {clients - 1}")
     return record, store

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.client_rows import allocate
 from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.recorder import Recorder
 from repfl.algorithms.core.topology import Topology
@@ -174,12 +173,9 @@ class Federation(Recorder):
 
     def client_rows(self, initial: Tensor) -> Tensor:
         """Return rows for all clients, of initial values for each or one for all  [N or 1, ...] ->
-        [N, ...].
-
-        Read them by `rows[fed.active]`, write them by `scatter_rows`: very large ones lie in a
-        file, and can do no more than that (see `ClientRows`).
+        [N, ...]. Read them by `rows[fed.active]`, write them by `scatter_rows`.
         """
-        return allocate(initial, self.N)
+        return initial.expand(self.N, *initial.shape[1:]).clone()
 
     # -- server algebra ----------------------------------------------------------------------------
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.client_rows import ClientRows
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
@@ -23,7 +22,9 @@ from repfl.algorithms.engine.model import Model
 MODEL_BYTES = 28 << 20
 """Bytes of models that are scored at once; a CPU's allocator keeps what is no larger."""
 FINE_TUNED = "fine-tuned"
-"""Logged for the round alone: the sum of all models that were trained in order to be scored."""
+"""Key of an entry in a round's log: the sum of all models that were trained in order to be scored.
+It tells whether one of them diverged, and is not recorded.
+"""
 
 
 class Diverged(ArithmeticError):
@@ -49,7 +50,7 @@ class Run:
         newcomers: ClientData | None = None,
         **where: Any,
     ) -> None:
-        """`newcomers` is what clients hold that join when all rounds are over."""
+        """`newcomers` is the data of unseen clients, which are scored after the last round."""
         self.method, self.recipe, self.newcomers = method, recipe, newcomers
         self.fed = self.federation(model, data, recipe, **where)
         self.state: State = {}
@@ -106,7 +107,7 @@ class Run:
         floats = [
             t
             for t in (*self.state.values(), self.fed.trained)
-            if isinstance(t, Tensor) and t.is_floating_point()  # rows in a file: see `trained`
+            if isinstance(t, Tensor) and t.is_floating_point()
         ]
         if any(t.is_meta for t in floats):
             return
@@ -144,19 +145,17 @@ class Run:
 
     def _score_all_clients(self) -> None:
         """Score all clients, a few at a time, so that their models never exist all at once."""
-        fed, parts, sums = self.fed, [], []
+        fed, parts = self.fed, []
         width = max(fed.stack, min(16, MODEL_BYTES // (4 * fed.D)))
         for first in range(0, fed.N, width):
             with fed.as_active(range(first, min(first + width, fed.N))):
                 models = self.scored_models()
-                if self.method.personalizes and isinstance(models, Tensor):
-                    sums.append(models.sum(dtype=torch.float64))
+                if self.method.personalizes:
+                    self._watch(models)
                 fed.score("post_agg", models)
             parts.append(
                 {split: fed.scores.pop(f"post_agg{split}", None) for split in ("", "/val")}
             )
-        if sums:
-            fed.logged[FINE_TUNED] = torch.stack(sums).sum()
         for split in ("", "/val"):
             scores = [score for part in parts if (score := part[split]) is not None]
             if scores:
@@ -179,8 +178,15 @@ class Run:
         late = self.fed.newcomer_federation(data)
         models = self.method.newcomer_params(self.state, late)
         if models is not None:
+            self._watch(models)
             late.score("newcomers", models)
             self.fed.scores |= late.scores
+
+    def _watch(self, models: Models) -> None:
+        """Let a model that is not finite end the run when the round is recorded."""
+        if isinstance(models, Tensor):
+            before = self.fed.logged.get(FINE_TUNED, 0.0)
+            self.fed.logged[FINE_TUNED] = before + models.sum(dtype=torch.float64)
 
     def _record(self, round_: int, *, train: float, evaluate: float) -> None:
         fed = self.fed
@@ -226,26 +232,20 @@ class Run:
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything that a later `restore` needs, as tensors."""
-        tensors: dict[str, Tensor] = {}
-        for name, value in self.state.items():
-            if isinstance(value, ClientRows):
-                tensors |= {f"rows/{name}/{part}": t for part, t in value.tensors().items()}
-            else:
-                tensors[f"state/{name}"] = value.contiguous()
+        tensors = {f"state/{name}": value.contiguous() for name, value in self.state.items()}
         tensors |= {f"tally/{name}": value for name, value in self.fed.masks_counted.items()}
         if self.fed.ledger.edges is not None:
             tensors["edges"] = self.fed.ledger.edges
         names = sorted({name for _, name, _ in self.rows})
         points = sorted({point for _, point, *_ in self.client_rows})
-        code = {name: index for index, name in enumerate(names)} | {
-            point: index for index, point in enumerate(points)
-        }
+        name_code = {name: index for index, name in enumerate(names)}
+        point_code = {point: index for index, point in enumerate(points)}
         tensors["round"] = torch.tensor(self.round)
         tensors["rows"] = torch.tensor(
-            [(r, code[n], v) for r, n, v in self.rows], dtype=torch.float64
+            [(r, name_code[n], v) for r, n, v in self.rows], dtype=torch.float64
         ).reshape(-1, 3)
         tensors["clients"] = torch.tensor(
-            [(r, code[p], *rest) for r, p, *rest in self.client_rows], dtype=torch.int64
+            [(r, point_code[p], *rest) for r, p, *rest in self.client_rows], dtype=torch.int64
         ).reshape(-1, 5)
         text = "\n".join(names) + "\0" + "\n".join(points)
         tensors["names"] = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
@@ -266,15 +266,6 @@ class Run:
             k.removeprefix("state/"): v.to(device)
             for k, v in tensors.items()
             if k.startswith("state/")
-        }
-        rows: dict[str, dict[str, Tensor]] = {}
-        for key, tensor in tensors.items():
-            if key.startswith("rows/"):
-                name, _, part = key.removeprefix("rows/").rpartition("/")
-                rows.setdefault(name, {})[part] = tensor
-        self.state |= {
-            name: cast(Tensor, ClientRows.of(parts, self.fed.N, device))
-            for name, parts in rows.items()
         }
         self.fed.masks_counted = {
             k.removeprefix("tally/"): v.to(device)

@@ -1,8 +1,9 @@
 """Any `nn.Module` as a model of this package: its tensors come from outside, one client's at a time
-or, below `torch.vmap`, those of many.
+or, within `torch.vmap`, those of many.
 
 Parameters and batch-norm statistics have places in a flat vector (`Params`), in the module's own
-order; the last `nn.Linear` is the head. Other buffers are constants.
+order; the last `nn.Linear` is the head. Other buffers are constants: a model that changes one in
+training is refused, since all clients share it.
 """
 
 from __future__ import annotations
@@ -221,5 +222,12 @@ def _check(model: Model, whole: nn.Module) -> bool:
                 f" {model.head_name!r}; it must return what that layer returns, [B, classes]"
             )
         before = torch.get_rng_state()
+        held = {name: buffer.clone() for name, buffer in model.body.named_buffers()}
         model.bind(bound.tensors, training=True).features(x)
+        for name, buffer in model.body.named_buffers():
+            if not torch.equal(buffer, held[name]):
+                raise ModelError(
+                    f"model {model.name!r} changes its buffer {name!r} in training, which all"
+                    " clients share; valid: the statistics of batch norm, and constants"
+                )
         return not torch.equal(before, torch.get_rng_state())

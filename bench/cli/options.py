@@ -129,7 +129,9 @@ Stale = Annotated[
         help="only cells whose value, stored or measured, is of other versions or other data",
     ),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="compute finished cells again; an interrupted one goes on")
+]
 Shard = Annotated[
     str | None,
     typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays"),

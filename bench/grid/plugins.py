@@ -23,7 +23,8 @@ from repfl.datasets.core.paths import real_path
 
 GROUP = "repfl"
 """Entry points name a module that registers things, or a package that is a paper's folder."""
-_loaded: set[str] = set()
+_loaded: dict[str, str] = {}
+"""What is loaded, with a hash of a file as it was then."""
 _origins: dict[tuple[str, str], Path] = {}
 _digests: dict[tuple[str, str], str] = {}
 
@@ -33,12 +34,14 @@ def load(paths: Sequence[str] = ()) -> None:
     for point in entry_points(group=GROUP):
         if point.value not in _loaded:
             _load_point(point)
-            _loaded.add(point.value)
+            _loaded[point.value] = ""
     for text in paths:
         path = real_path(text)
         if str(path) not in _loaded:
             (_load_paper if path.is_dir() else _load_file)(path, f"--plugin {path}")
-            _loaded.add(str(path))
+            _loaded[str(path)] = "" if path.is_dir() else _file_digest(path)
+        elif path.is_file() and _file_digest(path) != _loaded[str(path)]:
+            raise UserError(f"--plugin {path}: has changed since it was loaded; restart Python")
 
 
 def origin(kind: str, name: str) -> Path | None:
@@ -131,7 +134,7 @@ def forget_paper(name: str) -> None:
     for module in [key for key in sys.modules if key == package or key.startswith(f"{package}.")]:
         del sys.modules[module]
     if path is not None:
-        _loaded.discard(str(path.parent))
+        _loaded.pop(str(path.parent), None)
 
 
 # -- importing code of others ----------------------------------------------------------------------

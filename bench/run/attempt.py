@@ -60,9 +60,7 @@ def crashed(task: Task, options: Options, reason: str) -> Outcome:
         with claim(store, task.cell.id) as mine:
             if mine:
                 store.recover(task.cell.id)
-                stored = store.get(task.cell.id)
-                if stored is None or stored.status not in FINAL:
-                    _without(task, options, store, "failed", reason, resumable=True)
+                _without(task, options, store, "failed", reason, resumable=True)
     except UserError as error:
         return Outcome(task.cell.id, "fatal", one_line(error))
     except Corrupt as error:
@@ -111,11 +109,14 @@ def _without(
     trace: str = "",
     resumable: bool = False,
 ) -> Record:
-    """Store that a cell has no numbers, and why."""
+    """Store that a cell has no numbers, and why; a failure does not replace a finished result."""
     made = record.origin(task, options) | ({"traceback": trace} if trace else {})
     if status == "diverged":  # final, so its data must be named as a result's are
         made["data"] = data_here(task.cell.recipe["dataset"])
     none = Record(task.cell.id, task.cell.json, status, reason, {}, made)
+    stored = stored_result(store, task.cell.id) if status == "failed" else None
+    if stored is not None and stored.status in FINAL:
+        return replace(none, reason=f"{reason}; the earlier result stays")
     return keep(store, none, {}, resumable)
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from math import inf
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ def compute(
     facts = _facts(task, clients, options)
     with _alarm(options, begun.wall):
         earlier, known = _begin(run, store, cell.id, facts)
+    _within(options, earlier, run)
     tell(cell.id, run.round)
     saved = time.perf_counter()
     norms = [record.norms(run)] if options.norms else []
@@ -58,7 +60,7 @@ def compute(
     with trackers.following(options.track, cell, options.results) as follow:
         while not run.done:
             past = len(run.rows)
-            with _alarm(options, begun.wall):
+            with _alarm(options, begun.wall - earlier.wall):
                 counter.step(run)
             norms += [record.norms(run)] if options.norms else []
             if options.keep_models:
@@ -68,17 +70,13 @@ def compute(
             if run.done:
                 break
             spent, interrupted = earlier.since(begun), stop()
-            late = options.time_limit is not None and spent.wall > options.time_limit
+            late = spent.wall > (options.time_limit or inf)
             if interrupted or late or time.perf_counter() - saved >= options.checkpoint_every:
                 _save(run, store, cell.id, facts, spent, counter.known)
                 saved = time.perf_counter()
             if interrupted:
                 raise Interrupted
-            if late:
-                raise Limit(
-                    f"time limit of {options.time_limit:g} s reached after round {run.round} of"
-                    f" {cell.rounds}"
-                )
+            _within(options, spent, run)
     if change := process_state.moved(before):
         raise StoreError(
             f"method {cell.method!r} changes {change}: this process cannot be trusted with another"
@@ -94,6 +92,15 @@ def compute(
         made["models"] = options.keep_models
         files[MODELS] = checkpoint.models_of(store, cell.id).read_bytes()
     return keep(store, Record(cell.id, cell.json, "done", "", metrics, made), files)
+
+
+def _within(options: Options, spent: Clocks, run: Run) -> None:
+    """Give a cell up whose runs, the earlier ones included, have used up its time."""
+    limit = options.time_limit
+    if limit is not None and spent.wall > limit:
+        raise Limit(
+            f"time limit of {limit:g} s reached after round {run.round} of {run.fed.rounds}"
+        )
 
 
 def _first_use(metrics: Sequence[str]) -> None:

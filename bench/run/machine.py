@@ -92,18 +92,32 @@ def room(device: str) -> tuple[int, int]:
 
         return torch.cuda.mem_get_info(like(device))
     free, total = _meminfo()
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        with suppress(OSError, ValueError):  # no such file, or the word "max"
-            most = int(Path(limit).read_text())
-            total = min(total, most)
-            free = min(free, most - int(Path(used).read_text()))
+    for folder in _groups():
+        for limit, used in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            with suppress(OSError, ValueError):  # no such file, or the word "max"
+                most = int((folder / limit).read_text())
+                total = min(total, most)
+                free = min(free, most - int((folder / used).read_text()) + _reclaimable(folder))
     return free, total
+
+
+def _groups() -> Iterator[Path]:
+    """Yield the folders of this process's control groups that may limit its memory."""
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, kind, path = line.split(":", 2)
+            if kind in ("", "memory"):
+                own = Path("/sys/fs/cgroup", kind, path.removeprefix("/"))
+                yield from (own, *own.parents)
+
+
+def _reclaimable(folder: Path) -> int:
+    """Return the bytes of files that the kernel gives back when a group needs them."""
+    lines = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    return int(lines.get("total_inactive_file", lines["inactive_file"]))
 
 
 def _meminfo() -> tuple[int, int]:

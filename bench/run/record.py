@@ -33,7 +33,10 @@ def now() -> str:
 def origin(task: Task, options: Options) -> dict[str, Any]:
     """Return provenance that is known before the first round."""
     made = {"device": options.device, "precision": options.precision, "chunk": options.stack}
-    plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
+    command = task.command
+    if command.startswith("repfl "):  # one from Python says by itself how it was made
+        plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
+        command += as_made(made, task.cell.recipe) + plugins
     return {
         **provenance.commit(),
         "versions": versions.of_cell(task.cell.json),
@@ -42,7 +45,7 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
         "platform": provenance.platform_of(options.device, options.precision),
         **made,
         "threads": 1,
-        "command": task.command + as_made(made, task.cell.recipe) + plugins,
+        "command": command,
         "finished": now(),
     }
 

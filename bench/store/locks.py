@@ -49,9 +49,10 @@ def claim(store: Store, cell: str) -> Iterator[bool]:
         yield True
     finally:
         # Removed before it is released: whoever opened the file meanwhile finds, once it has the
-        # lock, that the file has no name any more.
-        with suppress(OSError):
-            path.unlink()
+        # lock, that the file has no name any more. A marker file is removed by its release.
+        if not isinstance(lock, SoftFileLock):
+            with suppress(OSError):
+                path.unlink()
         lock.release()
 
 

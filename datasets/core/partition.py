@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib import import_module
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -262,15 +263,23 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
     for client, (train, test) in enumerate(zip(splits.train, splits.test, strict=True)):
         if not len(train) or not len(test):
             raise DataError(f"{where}: client {client} gets no samples: use fewer clients")
-    _check_apart(splits, where)
+    _check_apart(splits, len(pool.labels), where)
     return splits
 
 
-def _check_apart(splits: ClientSplits, where: str) -> None:
-    """Raise if some client trains on a test sample."""
-    both = np.intersect1d(np.concatenate(splits.train), np.concatenate(splits.test))
-    if len(both):
-        raise DataError(f"{where}: sample {both[0]} is for training and for testing")
+def _check_apart(splits: ClientSplits, samples: int, where: str) -> None:
+    """Raise if there is no such sample, or if one is for two purposes."""
+    held = {
+        "training": np.concatenate(splits.train),
+        "testing": np.concatenate(splits.test),
+        "validation": np.concatenate(splits.val),
+    }
+    for one, two in combinations(held, 2):
+        if len(both := np.intersect1d(held[one], held[two])):
+            raise DataError(f"{where}: sample {both[0]} is for {one} and for {two}")
+    every = np.concatenate(list(held.values()))
+    if len(none := every[(every < 0) | (every >= samples)]):
+        raise DataError(f"{where}: there is no sample {none[0]}; valid: 0 to {samples - 1}")
 
 
 def _pool(prepared: Prepared) -> Pool:

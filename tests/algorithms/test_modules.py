@@ -128,6 +128,12 @@ def test_methods_that_look_into_a_model_run_on_a_plain_module(
             ),
             "needs a momentum",
         ),
+        (
+            lambda c, s, k: nn.Sequential(
+                nn.InstanceNorm2d(1, track_running_stats=True), nn.Flatten(), nn.Linear(64, k)
+            ),
+            "changes its buffer '0.running_mean' in training",
+        ),
         (lambda c, s, k: "net", "is no nn.Module"),
     ],
 )

@@ -15,7 +15,8 @@ from torch import Tensor
 from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, MethodError, State, build
-from repfl.algorithms.core.run import Run
+from repfl.algorithms.core.run import Diverged, Run
+from repfl.algorithms.ditto import Ditto
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.evaluate import Mixture
 from tests.algorithms import toys
@@ -92,6 +93,18 @@ def test_they_have_the_epochs_that_the_recipe_grants_them() -> None:
     assert (run.fed.epochs, late.epochs, late.N) == (3, 2, 2)
     assert late.round == run.fed.rounds
     assert late.data.images is run.fed.data.images
+
+
+class Exploding(Ditto):
+    """A method whose newcomers diverge."""
+
+    def newcomer_params(self, state: State, fed: Federation) -> torch.Tensor:
+        return fed.new_models() * torch.nan
+
+
+def test_newcomers_that_diverge_end_the_run() -> None:
+    with pytest.raises(Diverged):
+        finished(Exploding())
 
 
 class Closed(Method):

@@ -189,7 +189,7 @@ def rewrite(store: Store, cell: str, **provenance: object) -> None:
 @contextmanager
 def forgotten() -> Iterator[None]:
     """Methods that are registered meanwhile are unknown again afterwards."""
-    before, loaded = dict(registry.methods()), set(plugins._loaded)
+    before, loaded = dict(registry.methods()), dict(plugins._loaded)
     try:
         yield
     finally:

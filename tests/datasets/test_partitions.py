@@ -459,6 +459,14 @@ def swapping(parts: list[np.ndarray]) -> ClientSplits:
     return ClientSplits.of(parts[:2], parts[1:3])
 
 
+def judged_by_what_it_chose(parts: list[np.ndarray]) -> ClientSplits:
+    return ClientSplits.of(parts[:2], parts[2:4], parts[2:4])
+
+
+def beyond(parts: list[np.ndarray]) -> ClientSplits:
+    return ClientSplits.of(parts[:2], [parts[2], np.array([-4])])
+
+
 def unseeded(parts: list[np.ndarray]) -> ClientSplits:
     mixed = np.random.default_rng().permutation(np.concatenate(parts[:2]))
     return ClientSplits.of(np.array_split(mixed, 2), parts[2:4])
@@ -469,6 +477,8 @@ def unseeded(parts: list[np.ndarray]) -> ClientSplits:
     [
         (leaking, "sample 0 is for training and for testing"),
         (swapping, "sample 5 is for training and for testing"),
+        (judged_by_what_it_chose, "sample 10 is for testing and for validation"),
+        (beyond, "there is no sample -4; valid: 0 to 399"),
         (unseeded, "other clients the second time: draw from generator"),
     ],
 )

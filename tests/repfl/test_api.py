@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def test_a_cell_is_the_one_that_the_command_line_knows() -> None:
     assert repfl.recipe(RECIPE).training.rounds == cell.rounds
     from repfl.api import _planned
 
-    assert _planned("fedavg", RECIPE, 1, "smoke", ()).cell.id == cell.id
+    assert _planned("fedavg", RECIPE, 1, "smoke", (), {}).cell.id == cell.id
 
 
 def test_a_stored_cell_is_not_computed_again(
@@ -62,6 +63,29 @@ def test_a_stored_cell_is_not_computed_again(
 ) -> None:
     monkeypatch.setattr("repfl.bench.run.attempt.compute", None)
     assert repfl.run("fedavg", OWN, seed=1, results=results).status == "done"
+
+
+def test_a_stored_result_of_other_versions_is_named(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repfl.algorithms.core.ENGINE", 10**6)
+    with pytest.warns(UserWarning, match=r"made by engine .* fresh=True computes it again"):
+        repfl.run("fedavg", OWN, seed=1, results=results)
+
+
+def test_the_command_of_a_record_repeats_its_precision(tmp_path: Path) -> None:
+    found = repfl.run("fedavg", OWN, results=tmp_path, precision="fp64")
+    command = found.record.provenance["command"]
+    done = subprocess.run(
+        [sys.executable, *shlex.split(command)[1:]],
+        env={**os.environ, "REPFL_RESULTS": str(tmp_path / "again"), "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0
+    (again,) = [Store(tmp_path / "again").get(id_) for id_ in Store(tmp_path / "again").ids()]
+    assert again is not None
+    assert again.provenance["digests"] == found.record.provenance["digests"]
 
 
 def test_hyper_parameters_come_by_name_or_in_the_method(results: Path) -> None:

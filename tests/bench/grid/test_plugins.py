@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.cli.new import RUN, write
+from repfl.bench.errors import UserError
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import reopen
@@ -103,6 +104,15 @@ def load_again(files: Iterable[Path]) -> None:
             del names[name]
     plugins._loaded.clear()
     plugins.load([str(file) for file in files])
+
+
+def test_a_file_that_changes_after_it_was_loaded_is_refused(tmp_path: Path) -> None:
+    plugin = start("method", tmp_path)
+    plugins.load([str(plugin)])
+    plugins.load([str(plugin)])
+    plugin.write_text(plugin.read_text() + "\n")
+    with pytest.raises(UserError, match="has changed since it was loaded; restart Python"):
+        plugins.load([str(plugin)])
 
 
 def test_the_files_that_a_method_declares_are_part_of_its_cells(here: Here, tmp_path: Path) -> None:

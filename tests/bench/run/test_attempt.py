@@ -141,6 +141,28 @@ def test_out_of_memory_is_tried_again_with_a_smaller_stack(
     assert record.provenance["chunk"] == 1
 
 
+def test_a_failure_leaves_the_finished_result_alone(
+    store: Store, compute: Compute, faulty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = task("test-endless")
+    monkeypatch.setenv("REPFL_TEST_MENDED", "yes")
+    assert compute(wanted).status == "done"
+    before = digests(store, wanted.cell.id)
+    outcome = compute(wanted, fresh=True, time_limit=1e-9)
+    assert outcome.status == "failed"
+    assert outcome.reason.endswith("the earlier result stays")
+    assert digests(store, wanted.cell.id) == before
+
+
+def test_a_time_limit_counts_what_earlier_runs_have_spent(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
+    wanted = task("test-slow")
+    for _ in range(2):
+        outcome = compute(wanted, time_limit=0.001)
+        assert "after round 1 of 3" in outcome.reason
+
+
 def test_a_time_limit_ends_a_cell_which_can_go_on_later(
     store: Store, compute: Compute, faulty: Path
 ) -> None:
