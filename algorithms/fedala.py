@@ -14,7 +14,7 @@ from repfl.algorithms.core.method import Method, State, hyperparameters, param, 
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras, cross_entropy_eval
 from repfl.algorithms.engine.model import ClientModel
-from repfl.algorithms.engine.params import Slice, columns
+from repfl.algorithms.engine.params import Slice, columns, write_columns
 
 WINDOW = 10
 """Number of last losses whose standard deviation ends the first search."""
@@ -226,11 +226,3 @@ def loss_and_value(model: ClientModel, batch: Batch, extras: Extras) -> tuple[Te
     """Return the cross-entropy with BN statistics at rest, and its value."""
     loss = cross_entropy_eval(model, batch, extras)
     return loss, loss.detach()
-
-
-def write_columns(rows: Tensor, places: Sequence[slice], values: Tensor) -> Tensor:
-    """Write values [K, T] into some columns of rows [K, D], in place."""
-    sizes = [place.stop - place.start for place in places]
-    for place, part in zip(places, values.split(sizes, 1), strict=True):
-        rows[:, place] = part
-    return rows

@@ -13,7 +13,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
-from repfl.algorithms.engine.params import Slice, columns
+from repfl.algorithms.engine.params import Slice, columns, write_columns
 
 MIN_DISTANCE = 1e-14
 """Smaller feature distances are raised to this, so that identical clients have finite weights."""
@@ -114,10 +114,7 @@ class FedAP(Method[HP]):
         sent = fed.scatter_rows(state["sent"], uploads)
         seen = state["seen"].index_fill(0, fed.active, value=True)
         mixing = mixing_weights(closeness, seen, self.hp.lam)[fed.active].to(fed.dtype)  # [K, N]
-        mixed = torch.zeros_like(params)
-        sizes = [place.stop - place.start for place in places]
-        for place, part in zip(places, (mixing @ sent).split(sizes, 1), strict=True):
-            mixed[:, place] = part
+        mixed = write_columns(torch.zeros_like(params), places, mixing @ sent)
         params = torch.where(shared, fed.down(mixed, shared), params)
         w = fed.scatter_rows(state["w"], params)
         return {"w": w, "sent": sent, "seen": seen, "closeness": closeness}
@@ -165,11 +162,8 @@ class FedAP(Method[HP]):
         """
         seen = state["seen"].to(fed.dtype)
         mean = (seen / seen.sum()) @ state["sent"]
-        model, places = fed.new_model().clone(), self.shared_columns(fed)
-        sizes = [place.stop - place.start for place in places]
-        for place, part in zip(places, mean.split(sizes), strict=True):
-            model[place] = part
-        return model
+        initial = fed.new_model().clone()[None]
+        return write_columns(initial, self.shared_columns(fed), mean[None])[0]
 
 
 def pooled_samples(fed: Federation, share: float, pool: str) -> Tensor:

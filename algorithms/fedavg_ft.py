@@ -27,7 +27,7 @@ class HP:
         "learning rate of fine-tuning, as a multiple of the protocol's in that round",
         gt=0,
         paper="not stated",
-        exclude_if=lambda rate: rate == 1,  # cells from before it existed keep their ids
+        added_later=True,
     )
 
 

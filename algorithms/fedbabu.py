@@ -32,7 +32,7 @@ class HP:
         "learning rate of fine-tuning, as a multiple of the protocol's in that round",
         gt=0,
         paper="0.01: 0.001 after training that began at 0.1",
-        exclude_if=lambda rate: rate == 1,  # cells from before it existed keep their ids
+        added_later=True,
     )
 
 

@@ -70,9 +70,7 @@ class HP:
         "score=fisher: mean over samples of squared gradients, or square of the mean gradient over"
         " the client's data",
         paper="eq. 6: mean",
-        exclude_if=lambda fisher: (
-            fisher == "samples"
-        ),  # cells from before it existed keep their ids
+        added_later=True,
     )
 
 

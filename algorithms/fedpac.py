@@ -15,7 +15,7 @@ from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Extras
 from repfl.algorithms.engine.model import ClientModel
-from repfl.algorithms.engine.params import columns
+from repfl.algorithms.engine.params import columns, write_columns
 from repfl.algorithms.math import simplex
 from repfl.algorithms.math.class_stats import ClassStatistics, class_statistics
 
@@ -148,11 +148,7 @@ class FedPAC(PartialAveraging[HP]):
         """Return the trained models with combinations of the heads that arrived  [K, D]."""
         places = [s.place for s in fed.params.tensors(head=True)]
         heads = weights.to(end) @ columns(arrived, places)
-        combined, start = end.clone(), 0
-        for place in places:
-            combined[:, place] = heads[:, start : start + place.stop - place.start]
-            start += place.stop - place.start
-        return combined
+        return write_columns(end.clone(), places, heads)
 
     def newcomer_init(self, state: State, fed: Federation) -> Tensor:
         """Return the shared body and the plain mean of all heads, which pass through the server: a

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
@@ -32,12 +32,6 @@ hyperparameters = checked_dataclass(frozen=True, config=ConfigDict(strict=True, 
 """Decorator of a method's hyper-parameters: frozen, validated when the cell is built."""
 
 
-together = model_validator(mode="after")
-"""Decorator of a check that looks at several hyper-parameters: it returns self, or raises
-ValueError with what is wrong.
-"""
-
-
 def param(
     default: Any,
     doc: str,
@@ -45,6 +39,7 @@ def param(
     paper: Any = None,
     search: Mapping[str, Sequence[Any]] | None = None,
     spelled: tuple[str, ...] = (),
+    added_later: bool = False,
     **limits: Any,
 ) -> Any:
     """A hyper-parameter: its default, its meaning, what papers use, the range that a search tries,
@@ -53,12 +48,15 @@ def param(
     `spelled` are the names under which it may be given, its own among them. `compat` is the word
     for "as published code runs it"; where such a switch has been stored under another name, that
     stays, since it is part of the ids of cells, and `compat` is understood too. A choice that is
-    one of several departures of the same code keeps a name of its own.
+    one of several departures of the same code keeps a name of its own. `added_later`: while it has
+    its default it is left out of a cell, so that cells from before it existed keep their ids.
     """
-    for name in limits.keys() - {"ge", "gt", "le", "lt", "title", "exclude_if"}:
+    for name in limits.keys() - {"ge", "gt", "le", "lt"}:
         raise MethodError(f"param({name}=...): unknown limit; valid: ge, gt, le, lt")
     if spelled:
         limits["validation_alias"] = AliasChoices(*spelled)
+    if added_later:
+        limits["exclude_if"] = lambda value: value == default
     said: dict[str, Any] = {"paper": paper, "search": search}
     return Field(default, description=doc, json_schema_extra=said, **limits)
 
@@ -66,6 +64,11 @@ def param(
 @hyperparameters
 class NoHyperparameters:
     """A method that has nothing to choose."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"no hyper-parameter {name!r}; a method's class needs the line HP = HP"
+        )
 
 
 class Method(ABC, Generic[Chosen]):

@@ -137,8 +137,8 @@ class Network:
         bits: int = 32,
         renormalise: bool = False,
     ) -> Tensor:
-        """Send from clients to clients: row i of `mixing` [N, N] says how much of whom client i
-        takes; every message of another client is billed  [N, D].
+        """Send from clients to clients: entry [i, j] of `mixing` [N, N] is the weight of client j's
+        message at client i; every message of another client is billed  [N, D].
 
         Entries outside a common mask [D] stay each client's own; for masks per sender [N, D] see
         `topology.mix`. `bits` is the width of a quantised value; messages fill whole 32-bit words.

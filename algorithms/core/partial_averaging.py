@@ -13,7 +13,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Chosen, Method, State
-from repfl.algorithms.engine.params import columns, runs
+from repfl.algorithms.engine.params import columns, runs, write_columns
 
 Newcomer = Literal["initial", "global"]
 """What a client that never took part has in place of personal entries: its initial values, or the
@@ -77,15 +77,11 @@ class PartialAveraging(Method[Chosen]):
         places = self.personal_columns(fed)
         if not places:
             return received
-        params, own, start = received.clone(), state["own"][fed.active], 0
-        for place in places:
-            kept = own[:, start : start + place.stop - place.start]
-            start += place.stop - place.start
-            if self.newcomer == "global":
-                first = ~state["seen"][fed.active, None] & fed.communicated[place]
-                kept = torch.where(first, received[:, place], kept)
-            params[:, place] = kept
-        return params
+        own = state["own"][fed.active]
+        if self.newcomer == "global":
+            first = ~state["seen"][fed.active, None] & columns(fed.communicated[None], places)
+            own = torch.where(first, columns(received, places), own)
+        return write_columns(received.clone(), places, own)
 
     def personal_columns(self, fed: Federation) -> list[slice]:
         """Return the columns of the entries that clients keep."""

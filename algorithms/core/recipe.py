@@ -1,6 +1,4 @@
-"""What the engine reads of a recipe. Methods know no data sets, so it asks for no class, only for
-these fields.
-"""
+"""What the engine reads of a recipe: fields, not a class, since methods do not import data sets."""
 
 from __future__ import annotations
 

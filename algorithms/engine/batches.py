@@ -15,7 +15,7 @@ from repfl.algorithms.engine.rng import Streams
 
 
 class Batch(NamedTuple):
-    """One mini-batch of one client; below `torch.vmap` of every client in a stack."""
+    """One client's mini-batch. Within `torch.vmap` its tensors have a hidden axis of clients."""
 
     x: Tensor  # [B, C, H, W]
     y: Tensor  # [B]

@@ -2,8 +2,8 @@
 
 A GPU computes a step of a small model in less time than Python takes to start it. PyTorch records
 what a step starts; a replay starts it all at once, on the same memory, without Python. So a step
-must be what `Step` says it is: it reads and writes the client, and nothing else. One that is seen
-to change anything else, or that makes the GPU wait, runs as it is.
+must be what `Step` says it is: it reads and writes the client, and nothing else. A step that
+changes anything else, or that makes the GPU wait, is not recorded and runs as it is.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Replayed:
         return last_grad, {name: rows.clone() for name, rows in collected.items()}
 
     def _graph(self, key: Hashable, body: Body, feed: Feed) -> Graph | None:
-        """Return the record of a step; None where it runs as it is, as every step does once, so
-        that all it needs is there.
+        """Return the record of a step; None if it runs as it is: the first time, so that all it
+        needs has been made, or because it cannot be recorded.
         """
         here = recorder()
         if key not in self._often or self._code in here.refused:

@@ -1,6 +1,6 @@
 """One client in the middle of local training: its tensors, gradients and optimiser.
 
-A step is written for one client. The same code runs on plain tensors and below `torch.vmap`, where
+A step is written for one client. The same code runs on plain tensors and within `torch.vmap`, where
 every tensor stands for those of a stack of clients.
 """
 
@@ -49,7 +49,7 @@ class Client:
         functional: bool = False,
     ) -> None:
         """`masks` names the tensors that train, each with the mask of its trainable entries
-        (None: all). `functional`: below `torch.vmap`.
+        (None: all). `functional`: within `torch.vmap`.
         """
         self._model, self.state, self.masks = model, state, masks
         self.optimiser, self._functional = optimiser, functional

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 _NORMALISED = WeakIdKeyDictionary()
-"""Images -> the scale they were normalised by, and what came of it."""
+"""From images to the scale that they were normalised by, and the normalised images."""
 READY = {"cuda": 2 << 30, "cpu": 64 << 20}
 """Bytes that a device may spend on normalised images, so that no step has to normalise its own."""
 

@@ -213,6 +213,14 @@ def columns(rows: Tensor, places: Sequence[slice]) -> Tensor:
     return torch.cat([rows[:, place] for place in places], 1) if places else rows[:, :0]
 
 
+def write_columns(rows: Tensor, places: Sequence[slice], values: Tensor) -> Tensor:
+    """Write values [K, D'] into some columns of rows [K, D], in place."""
+    sizes = [place.stop - place.start for place in places]
+    for place, part in zip(places, values.split(sizes, 1), strict=True):
+        rows[:, place] = part
+    return rows
+
+
 def row_slices(rows: int, size: int = 16) -> Iterator[slice]:
     """Yield slices of a few rows, for work that would not fit for all clients at once."""
     return (slice(first, min(first + size, rows)) for first in range(0, rows, size))

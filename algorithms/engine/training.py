@@ -1,4 +1,4 @@
-"""Local training of many clients: one at a time (`loop`), or stacked below `torch.vmap` (`stack`).
+"""Local training of many clients: one at a time (`loop`), or stacked within `torch.vmap` (`stack`).
 
 Both make the same steps on the same batches. A stack needs batches of equal size: in each step its
 clients are grouped by them, and a client whose batch has no equal goes alone. A GPU replays steps
@@ -205,6 +205,7 @@ def _put(state: State, place: Tensor | slice, after: State, clients: int) -> Non
         for name, value in named.items():
             if name not in into or into[name].shape[1:] != value.shape[1:]:
                 into[name] = value.new_zeros(clients, *value.shape[1:])
+            # a slice of the stack has been written in place already
             if into[name][place].data_ptr() != value.data_ptr() or value.is_meta:
                 into[name][place] = value
 
@@ -240,7 +241,7 @@ class _Results:
     """Where the rows of trained clients come together."""
 
     def __init__(self, params: Params, inputs: Inputs, plans: Sequence[Plan]) -> None:
-        self.params = params
+        self.params, self.trainable = params, inputs.trainable
         self.models = {name: flat.clone() for name, flat in inputs.params.items()}
         self.extras = {name: value.clone() for name, value in inputs.extras.items()}
         start = next(iter(self.models.values()))
@@ -266,6 +267,8 @@ class _Results:
             value[row] = state["extras"][name]
         if self.last_grad is not None and last_grad:
             self.last_grad[row] = self.params.flatten(last_grad)
+            if (trainable := _row(self.trainable, row)) is not None:
+                self.last_grad[row] *= trainable
 
     def trained(self) -> Trained:
         collected = {}

@@ -17,7 +17,7 @@ from repfl.bench.store.store import FINAL, Record, Store, stored_result
 from repfl.datasets.core.errors import DataError
 
 REFUSALS = (UserError, DataError)
-"""The user has to mend something; nothing is stored."""
+"""Errors in what the user gave; nothing is stored."""
 
 
 def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool]) -> Outcome:

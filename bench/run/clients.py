@@ -36,8 +36,7 @@ class Clients:
     samples: int
     """Training samples of all clients together."""
     newcomers: ClientData | None = None
-    """What clients hold that join when all rounds are over; they count in none of the above but
-    the digest."""
+    """Data of the unseen clients; of the fields above only `digest` counts them."""
 
 
 def clients_of(cell: Cell) -> Clients:

@@ -59,9 +59,7 @@ class Ending:
 
 
 class Stop:
-    """Turns SIGINT and SIGTERM into the wish to end after the current round; a second one ends at
-    once.
-    """
+    """Asks for an end after the current round on SIGINT or SIGTERM; a second one ends at once."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.signal = 0

@@ -46,7 +46,7 @@ class Augmentation:
         return draws
 
     def before(self, images: Tensor, draws: Draws) -> Tensor:
-        """Apply the steps on pixels in 0..1."""
+        """Apply the steps on raw pixels, before normalisation."""
         if self.crop and not self.crop_after:
             images = crop(images, draws["top"], draws["left"])
         if self.flip:
