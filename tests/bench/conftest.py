@@ -35,22 +35,6 @@ from repfl.datasets.core.custom import from_npz
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).with_name("faulty.py")
 
-PEEKING = """
-from repfl.algorithms.core.method import register
-from repfl.algorithms.fedavg import FedAvg
-
-
-@register("test-peeking", title="P", paper="none", year=2026, family="partial", sends="as FedAvg")
-class Peeking(FedAvg):
-    "Adds what it sees of the test labels."
-
-    def round(self, state, fed):
-        after = super().round(state, fed)
-        seen = fed.data.labels[fed.data.test[0]].double().mean().to(after["theta"].dtype)
-        return {**after, "theta": after["theta"] + 0.001 * seen}
-"""
-"""A method that looks at test images."""
-
 GRID = """
 title = "A grid for tests"
 year = 2026

@@ -14,6 +14,8 @@ from repfl.bench.grid.methods import parse_spec
 from repfl.bench.grid.recipes import recipe_from
 from tests.bench.conftest import RECIPE, recipe
 
+LATE = {"share": 0.1, "samples": 10, "epochs": 1}
+
 
 def refused(**changes: Any) -> str:
     with pytest.raises(UserError) as caught:
@@ -58,6 +60,29 @@ def refused(**changes: Any) -> str:
         ({"input": [1, 2]}, ["input"]),
         ({"classes": 3}, ["classes = 3", ">= 10"]),
         ({"evaluation": {"rule": "max", "rounds": [9]}}, ["evaluation.rounds", "1 to 3"]),
+        ({"evaluation": {"rule": "best-val"}}, ["sets none apart; valid: 'last' or 'max'"]),
+        ({"evaluation": {"point": "nowhere"}}, ["unknown evaluation.point 'nowhere'", "pre_agg"]),
+        (
+            {"evaluation": {"point": "post_agg", "points": ["pre_agg"]}},
+            ["unknown evaluation.point 'post_agg'; did you mean pre_agg?"],
+        ),
+        ({"input": [3, -1, 8]}, ["input = [3, -1, 8]", "channels >= 1"]),
+        ({"input": [1, 16, 8]}, ["input = [1, 16, 8]", "height = width"]),
+        ({"input": [1, 4, 4]}, ["height = width >= 8"]),
+        ({"clients": 10**9}, ["clients = 1,000,000,000", "valid: 1 to 1,797"]),
+        (
+            {
+                "partition": {
+                    "rule": "pairwise-dirichlet",
+                    "options": {"alpha": 1},
+                    "val_share": 0.1,
+                }
+            },
+            ["holds out validation samples itself"],
+        ),
+        ({"newcomers": {**LATE, "share": 0.5}, "clients": 1}, ["leaves nobody to take part"]),
+        ({"newcomers": {**LATE, "share": 1}}, ["newcomers.share = 1"]),
+        ({"newcomers": {**LATE, "samples": 0}}, ["newcomers.samples = 0"]),
     ],
 )
 def test_a_wrong_recipe_is_refused_in_one_line(changes: dict[str, Any], words: list[str]) -> None:

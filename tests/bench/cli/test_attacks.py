@@ -33,7 +33,7 @@ def refused(here: Here, *arguments: str | Path) -> str:
 def planned(here: Here, tmp_path: Path, grid: str, name: str = "tests.toml") -> str:
     """The one line with which a grid is refused when it is planned."""
     path = tmp_path / name
-    path.write_text(grid)
+    path.write_text(grid, errors="surrogateescape")
     return refused(here, "plan", "--grid", path, "--results", tmp_path / "r")
 
 
@@ -52,79 +52,36 @@ def test_an_artefact_whose_name_leads_elsewhere_is_refused(
 
 
 NINE = "sweep = { " + ", ".join(f"h{k} = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]" for k in range(9)) + " }"
+MANY = list(range(99_000))
 ROW = 'rows = [{ label = "FedAvg", method = "fedavg" }]'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("more", "words"),
     [
-        (ROW, f"{ROW}\n{NINE}", "1,000,000,000 rows x 1 recipes x 2 seeds"),
-        (ROW, f"{ROW}\nseeds = {list(range(200_000))}", "1 recipes x 200,000 seeds"),
-        (
-            ROW,
-            f"{ROW}\nseeds = {list(range(99_000))}\nsweep = {{ a = [1, 2] }}",
-            "2 rows x 1 recipes x 99,000 seeds",
-        ),
+        (NINE, "1,000,000,000 rows x 1 recipes x 2 seeds"),
+        (f"seeds = {list(range(200_000))}", "1 recipes x 200,000 seeds"),
+        (f"seeds = {MANY}\nsweep = {{ a = [1, 2] }}", "2 rows x 1 recipes x 99,000 seeds"),
+        (f"across = {{ recipe.clients = {MANY} }}", "1 rows x 99,000 recipes x 2 seeds"),
     ],
 )
 def test_what_nobody_can_run_is_counted_and_not_written_out(
-    here: Here, tmp_path: Path, old: str, new: str, words: str
+    here: Here, tmp_path: Path, more: str, words: str
 ) -> None:
     begun = time.process_time()
-    said = planned(here, tmp_path, GRID.replace(old, new))
+    said = planned(here, tmp_path, GRID.replace(ROW, f"{ROW}\n{more}"))
     assert time.process_time() - begun < 3
     assert words in said
     assert "100,000" in said
 
 
 @pytest.mark.parametrize(
-    "deep", ["x = " + "[" * 5000, "x = " + "[" * 90 + "]" * 90, ".".join("a" * 5000) + " = 1"]
+    "head",
+    ["x = " + "[" * 5000, "x = " + "[" * 90 + "]" * 90, ".".join("a" * 5000) + " = 1", "\udcff"],
+    ids=["nested", "too deep", "dotted", "no text"],
 )
-def test_a_deeply_nested_grid_is_refused(here: Here, tmp_path: Path, deep: str) -> None:
-    assert "tests.toml" in planned(here, tmp_path, deep + "\n" + GRID)
-
-
-RECIPE = "clients = 2\n"
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (
-            "input = [3, -1, 8]",
-            (
-                "input = [3, -1, 8] is not valid; images of digits grow to squares, valid: channels"
-                " >= 1, height = width >= 8"
-            ),
-        ),
-        ("input = [1, 16, 8]", "input = [1, 16, 8] is not valid"),
-        ("input = [1, 4, 4]", "height = width >= 8"),
-        (
-            "clients = 1000000000",
-            "clients = 1,000,000,000 is more than digits has samples; valid: 1 to 1,797",
-        ),
-        (
-            'evaluation = { point = "nowhere" }',
-            "unknown evaluation.point 'nowhere'; valid: post_agg, pre_agg",
-        ),
-        (
-            'evaluation = { point = "post_agg", points = ["pre_agg"] }',
-            "unknown evaluation.point 'post_agg'; did you mean pre_agg?",
-        ),
-        (
-            'evaluation = { rule = "best-val" }',
-            "partition 'client-dirichlet' sets none apart; valid: 'last' or 'max'",
-        ),
-        ("participation = nan", "participation = nan is not valid; valid: a finite number"),
-    ],
-)
-def test_a_recipe_that_could_only_fail_later_is_refused_when_planned(
-    here: Here, tmp_path: Path, line: str, words: str
-) -> None:
-    inserted = "" if line.startswith("clients") else RECIPE
-    said = planned(here, tmp_path, GRID.replace(RECIPE, f"{inserted}{line}\n", 1))
-    assert "tests.toml:" in said
-    assert words in said
+def test_what_no_reader_of_toml_takes_is_refused(here: Here, tmp_path: Path, head: str) -> None:
+    assert "tests.toml" in planned(here, tmp_path, f"{head}\n{GRID}")
 
 
 def test_a_byte_order_mark_is_no_part_of_a_grid(here: Here, tmp_path: Path) -> None:
@@ -183,9 +140,9 @@ def as_before() -> Iterator[None]:
     torch.set_rng_state(state)
 
 
-HEADER = "import torch\nfrom repfl.algorithms.core.method import Method, register\n"
-FEDAVG = """
-@register("{name}", title="x", paper="x", year=2026, family="partial", sends="x")
+TAKEN = """import torch
+from repfl.algorithms.core.method import Method, register
+@register("fedavg", title="x", paper="x", year=2026, family="partial", sends="x")
 class FedAvg(Method):
     "x"
 """
@@ -194,18 +151,12 @@ class FedAvg(Method):
 @pytest.mark.parametrize(
     ("line", "setting"),
     [
-        (
-            "torch.set_default_dtype(torch.float64)",
-            "the default dtype from torch.float32 to torch.float64",
-        ),
+        ("torch.set_default_dtype(torch.float64)", "the default dtype from torch.float32 to"),
         ("torch.set_default_device('meta')", "the default device from cpu to meta"),
         ("torch.backends.mkldnn.enabled = False", "mkldnn.enabled from True to False"),
         ("torch.backends.cudnn.benchmark = True", "cudnn.benchmark from False to True"),
         ("torch.use_deterministic_algorithms(True)", "deterministic algorithms from 0 to 2"),
-        (
-            "torch.set_float32_matmul_precision('medium')",
-            "the precision of float32 matrix products",
-        ),
+        ("torch.set_float32_matmul_precision('medium')", "the precision of float32 matrix"),
         ("torch.set_grad_enabled(False)", "the grad mode"),
         ("torch.set_num_threads(2)", "the number of threads from 1 to 2"),
     ],
@@ -215,7 +166,7 @@ def test_a_plugin_that_changes_the_process_is_refused(
 ) -> None:
     torch.set_num_threads(1)
     plugin = tmp_path / "plugin.py"
-    plugin.write_text(HEADER + line)
+    plugin.write_text(f"import torch\n{line}")
     said = refused(here, "list", "methods", "--plugin", plugin)
     assert f"--plugin {plugin}: changes" in said
     assert setting in said
@@ -241,8 +192,8 @@ def test_what_a_plugin_draws_while_it_is_imported_changes_nothing(
 ) -> None:
     """Some libraries draw random numbers while they are imported."""
     plugin = tmp_path / "plugin.py"
-    drawn = "import random\nimport numpy\nrandom.random()\nnumpy.random.rand()\ntorch.rand(1)\n"
-    plugin.write_text(HEADER + drawn + "torch.manual_seed(20261122)")
+    drawn = "random.random()\nnumpy.random.rand()\ntorch.rand(1)\ntorch.manual_seed(20261122)"
+    plugin.write_text(f"import random\nimport numpy\nimport torch\n{drawn}")
     before = settings()
     plugins.load([str(plugin)])
     assert moved(before) == ""
@@ -251,11 +202,11 @@ def test_what_a_plugin_draws_while_it_is_imported_changes_nothing(
 def test_a_plugin_that_takes_a_name_is_refused_where_it_does(tmp_path: Path) -> None:
     """In a process of its own, in which nobody has asked for our methods yet."""
     plugin = tmp_path / "plugin.py"
-    plugin.write_text(HEADER + FEDAVG.format(name="fedavg"))
+    plugin.write_text(TAKEN)
     done = repfl("plan", "--artefact", "fedpurin/fig5", "--plugin", plugin)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert f"--plugin {plugin}:4: MethodError: method 'fedavg' is registered twice" in done.stderr
+    assert f"--plugin {plugin}:3: MethodError: method 'fedavg' is registered twice" in done.stderr
 
 
 MEDDLING = """

@@ -40,30 +40,19 @@ def listed(here: Here, grid: Path, results: Path) -> dict[str, Any]:
     return found
 
 
-def test_stale_values_are_listed_with_their_reason(
+def test_stale_values_are_listed_with_their_reason_and_computed_once(
     here: Here, grid: Path, tmp_path: Path, lines: Measured
 ) -> None:
+    where = ("--grid", grid, "--results", tmp_path)
     found = listed(here, grid, tmp_path)
     assert ({line["method"] for line in found["cells"]}, found["stale"]) == ({"fedavg"}, 4)
-    said = here("plan", "--grid", grid, "--results", tmp_path, "--stale").out
+    said = here("plan", *where, "--stale").out
     assert "fedavg: made by engine 0 (today 1)" in said
     assert all(line["id"][:12] in said for line in found["cells"])
-    assert "4 values are stale" in here("plan", "--grid", grid, "--results", tmp_path).out
-
-
-def test_stale_values_are_computed_once(
-    here: Here, grid: Path, tmp_path: Path, lines: Measured
-) -> None:
-    assert (
-        "4 computed"
-        in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
-    )
-    assert listed(here, grid, tmp_path)["stale"] == 0
-    assert "no value is stale" in here("plan", "--grid", grid, "--results", tmp_path, "--stale").out
-    assert (
-        "nothing to do"
-        in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
-    )
+    assert "4 values are stale" in here("plan", *where).out
+    assert "4 computed" in here("run", *where, "--stale", "--executor", "inline").out
+    assert "no value is stale" in here("plan", *where, "--stale").out
+    assert "nothing to do" in here("run", *where, "--stale", "--executor", "inline").out
 
 
 def test_what_was_made_with_other_data_is_stale_and_told(

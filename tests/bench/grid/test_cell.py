@@ -75,32 +75,6 @@ def test_a_stored_cell_reopens_as_itself() -> None:
         reopen({"method": "local"})
 
 
-NEWCOMERS = {"share": 0.1, "samples": 10, "epochs": 1}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"newcomers": {**NEWCOMERS, "share": 0.5}, "clients": 1}, "leaves nobody to take part"),
-        ({"newcomers": {**NEWCOMERS, "share": 1}}, "newcomers.share = 1"),
-        ({"newcomers": {**NEWCOMERS, "samples": 0}}, "newcomers.samples = 0"),
-        (
-            {
-                "partition": {
-                    "rule": "pairwise-dirichlet",
-                    "options": {"alpha": 1.0},
-                    "val_share": 0.1,
-                }
-            },
-            "holds out validation samples itself",
-        ),
-    ],
-)
-def test_what_cannot_be_set_apart_is_refused_when_planned(changes: dict, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        task(**changes)
-
-
 @pytest.mark.parametrize(
     "text",
     [
