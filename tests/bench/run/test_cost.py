@@ -153,9 +153,3 @@ def test_a_forecast_of_a_gpu_needs_a_run_on_one(store: Store) -> None:
     forecast = overview(items, store)["forecast"]
     assert forecast["cuda"]["measured"] == 1
     assert 0 < forecast["cuda"]["seconds"] != forecast["cpu"]["seconds"]
-
-
-def test_costs_of_shards_look_at_no_store(store: Store) -> None:
-    before = cost.static(planned(lasting()))
-    keep(store, lasting(), 9.0)
-    assert cost.static(planned(lasting())) == before

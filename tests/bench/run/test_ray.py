@@ -16,8 +16,8 @@ from repfl.bench.errors import UserError
 from repfl.bench.grid import plugins
 from repfl.bench.run.executors import ray as on_ray
 from repfl.bench.store.store import Store
-from tests.bench.conftest import task
-from tests.bench.run.test_executors import digests, execute
+from tests.bench.conftest import digests, task
+from tests.bench.run.test_executors import execute
 from tests.bench.run.test_runner import nothing_left
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'repfl[ray]'")

@@ -21,12 +21,6 @@ FIXTURES = Path(__file__).with_name("fixtures")
 Compute = Callable[..., Outcome]
 
 
-def look(store: Store, cell: str) -> None:
-    """Read a record with everything beside it."""
-    record = stored(store, cell)
-    store.verify(record)
-
-
 def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute: Compute) -> None:
     cell = task("fedpurin", evaluation={"tallies": ["mask"]}).cell.id
     compute(task("fedpurin", evaluation={"tallies": ["mask"]}))
@@ -41,7 +35,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute
                 del bad[rng.randrange(len(bad)) :]
             path.write_bytes(bad)
             with pytest.raises((Corrupt, UserError)):
-                look(store, cell)
+                store.verify(stored(store, cell))
             assert stored_result(store, cell) is None
             noticed += 1
         path.write_bytes(good)
@@ -80,9 +74,7 @@ def altered(store: Store, **changes: Any) -> tuple[bytes, Path]:
 
 def test_other_schemas_say_what_to_do(store: Store, compute: Compute) -> None:
     compute(task())
-    with pytest.raises(UserError, match="update repfl"):
-        decode(*altered(store, schema=99))
-    for schema in ("1", None, 1.5):
+    for schema in (99, "1", None, 1.5):
         with pytest.raises(UserError, match="update repfl"):
             decode(*altered(store, schema=schema))
 
@@ -188,13 +180,4 @@ def test_a_record_that_could_not_be_replaced_is_still_there(
     with pytest.raises((UserError, KeyboardInterrupt)):
         store.put(record, {})
     assert stored_result(store, record.id) == record
-    assert list(store.running.iterdir()) == []
-
-
-def test_a_record_moved_aside_by_a_killed_writer_comes_back(store: Store, compute: Compute) -> None:
-    cell = task().cell.id
-    compute(task())
-    store.folder(cell).rename(store.running / f"{cell}.old")
-    (store.running / f"{cell}.new").mkdir()
-    assert compute(task()).status == "cached"
     assert list(store.running.iterdir()) == []
