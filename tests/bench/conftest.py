@@ -4,7 +4,6 @@ purpose.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -27,7 +26,7 @@ from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.attempt import run_task
 from repfl.bench.run.executors import processes
 from repfl.bench.run.task import Options, Outcome, Task
-from repfl.bench.store.store import Record, Store, checksum
+from repfl.bench.store.store import Record, Store
 from repfl.datasets.core import prepare
 from repfl.datasets.core import registry as datasets
 from repfl.datasets.core.custom import from_npz
@@ -155,19 +154,10 @@ def digests(root: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def rewrite(store: Store, cell: str, **provenance: object) -> None:
-    """Change a record's provenance, with a right checksum."""
-    path = store.folder(cell) / "record.json"
-    values = json.loads(path.read_bytes())
-    values["provenance"] |= provenance
-    values["provenance"] = {
-        name: value
-        for name, value in values["provenance"].items()
-        if value is not None or name in ("commit", "dirty")
-    }
-    del values["checksum"]
-    values["checksum"] = checksum(values)
-    path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+def rewrite(store: Store, record: Record) -> None:
+    """Write a record as its store would, its files as they are."""
+    siblings = {name: (store.folder(record.id) / name).read_bytes() for name in record.files}
+    store.put(record, siblings)
 
 
 @contextmanager
@@ -210,6 +200,10 @@ class Said:
     code: int
     out: str
     err: str
+
+
+Here = Callable[..., Said]
+Compute = Callable[..., Outcome]
 
 
 @pytest.fixture

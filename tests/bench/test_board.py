@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 
@@ -17,9 +16,8 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Figure, Table
-from tests.bench.conftest import Said, forgotten
+from tests.bench.conftest import Here, forgotten
 
-Here = Callable[..., Said]
 METHODS = ("--method", "local", "--method", "fedavg-ft")
 
 

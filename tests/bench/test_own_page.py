@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
-from tests.bench.conftest import ROOT
+from tests.bench.conftest import ROOT, Here
 from tests.bench.grid.test_plugins import as_before as as_before
 
 PAGE = (ROOT / "bench" / "OWN.md").read_text()
@@ -35,7 +33,7 @@ def birds(folder: Path) -> None:
 
 @pytest.mark.usefixtures("as_before")
 def test_from_a_folder_and_a_module_to_a_table_of_seven_methods(
-    here: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPFL_DATA", str(tmp_path / "data"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,7 @@ from repfl.bench.grid import plugins
 from repfl.bench.grid.process_state import moved, settings
 from repfl.paper_tables.core import published
 from tests.bench.cli.test_fuzz import answered
-from tests.bench.conftest import GRID, ROOT, Said, repfl, task
-
-Here = Callable[..., Said]
+from tests.bench.conftest import GRID, ROOT, Compute, Here, repfl, task
 
 
 def refused(here: Here, *arguments: str | Path) -> str:
@@ -230,7 +228,7 @@ class Exits(Steady):
 
 
 def test_a_method_that_changes_the_process_while_it_computes_is_not_stored(
-    compute: Any, plugged: Any, as_before: None, tmp_path: Path, store: Any
+    compute: Compute, plugged: Any, as_before: None, tmp_path: Path, store: Any
 ) -> None:
     (tmp_path / "plugin.py").write_text(MEDDLING)
     plugged(tmp_path / "plugin.py")

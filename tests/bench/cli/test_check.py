@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from repfl.bench.check import contract, gate
 from repfl.bench.check.situation import Situation
-from tests.bench.conftest import Said
-
-Here = Callable[..., Said]
+from tests.bench.conftest import Here
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from repfl.bench.cli import main as cli
 from repfl.bench.cli.printing import screen
 from repfl.bench.grid import catalog
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, GRID, ROOT, Said, environment
+from tests.bench.conftest import FAULTY, GRID, ROOT, Here, environment
 
-Here = Callable[..., Said]
 ROWS = re.compile(r"^rows = .*Local.*$", re.MULTILINE)
 
 
@@ -93,6 +91,7 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
     for record in found.values():
         assert "Traceback" in record.provenance["traceback"]
         assert f"--cell {record.id[:12]}" in record.provenance["command"]
+        assert record.provenance["command"].count("--stack 2") == 1
     memory = [each for each in records if each.cell["method"] == "test-memory"]
     assert [each.provenance["chunk"] for each in memory] == [1]
 

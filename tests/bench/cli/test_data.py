@@ -11,10 +11,9 @@ import pytest
 from repfl.bench.grid import catalog
 from repfl.datasets.core import registry, split_table
 from repfl.datasets.core.partition import partition
-from tests.bench.conftest import Said
+from tests.bench.conftest import Here
 from tests.datasets.tiny import pool, recipe, tiny_cifar
 
-Here = Callable[..., Said]
 GRID = """
 title = "A paper"
 year = 2025

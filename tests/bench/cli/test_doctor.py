@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.conftest import Said
+from tests.bench.conftest import Here
 
 Usage = namedtuple("Usage", "total used free")
 ABSENT = "repfl.bench.grid.catalog.data_absent"
@@ -27,7 +27,7 @@ ABSENT = "repfl.bench.grid.catalog.data_absent"
     ],
 )
 def test_what_is_wrong_is_told_with_what_to_do(
-    here: Callable[..., Said],
+    here: Here,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     place: str,

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from hypothesis import strategies as st
 from repfl.algorithms.core.method import methods
 from repfl.bench.grid.grid import ROOT as PAPERS
 from repfl.bench.store.store import checksum
-from tests.bench.conftest import GRID, ROOT, Said
+from tests.bench.conftest import GRID, ROOT, Here, Said
 
-Here = Callable[..., Said]
 FUZZ = settings(
     max_examples=int(os.environ.get("REPFL_FUZZ", "15")),
     deadline=None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -13,9 +12,7 @@ import pytest
 from repfl.bench.evidence import status
 from repfl.bench.grid import grid
 from repfl.bench.store import locks, store
-from tests.bench.conftest import Said
-
-Here = Callable[..., Said]
+from tests.bench.conftest import Here
 
 
 def test_every_record_is_read_once_and_no_measured_line_beside_it(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ import pytest
 import repfl
 from repfl.bench.evidence import measured
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, Said, task
-
-Here = Callable[..., Said]
+from tests.bench.conftest import FAULTY, Compute, Here, Said, task
 
 
 def again(said: Said) -> list[str]:
@@ -60,9 +57,7 @@ def test_a_record_made_from_python_ends_with_python(
     assert Store(tmp_path / "second").ids() == [run.id]
 
 
-def test_a_record_shows_all_that_it_knows(
-    here: Here, store: Store, compute: Callable[..., object]
-) -> None:
+def test_a_record_shows_all_that_it_knows(here: Here, store: Store, compute: Compute) -> None:
     compute(task("fedavg", 1))
     record = store.get(store.ids()[0])
     said = here("show", record.id[:8], "--results", store.root)
@@ -95,9 +90,7 @@ def test_a_published_value_is_shown_if_there_is_no_record(here: Here, tmp_path: 
     assert json.loads(here("show", cell, "--results", tmp_path, "--json").out)["id"] == cell
 
 
-def test_a_damaged_record_is_not_shown(
-    here: Here, store: Store, compute: Callable[..., object]
-) -> None:
+def test_a_damaged_record_is_not_shown(here: Here, store: Store, compute: Compute) -> None:
     compute(task("local"))
     (cell,) = store.ids()
     (store.folder(cell) / "clients.parquet").write_bytes(b"")

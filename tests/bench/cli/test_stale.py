@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,7 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import versions
 from repfl.bench.store.store import Record, Store
-from tests.bench.conftest import Said, rewrite
-
-Here = Callable[..., Said]
+from tests.bench.conftest import Here, rewrite, stored
 
 
 @pytest.fixture
@@ -63,7 +61,9 @@ def test_what_was_made_with_other_data_is_stale_and_told(
     here(*run)
     store = Store(tmp_path)
     cell = sorted(store.ids())[0]
-    rewrite(store, cell, data={"digits/train": "0" * 64})
+    record = stored(store, cell)
+    other = {**record.provenance, "data": {"digits/train": "0" * 64}}
+    rewrite(store, replace(record, provenance=other))
     (line,) = listed(here, grid, tmp_path)["cells"]
     assert line["id"] == cell
     assert line["stale"].startswith("made with other data: digits/")

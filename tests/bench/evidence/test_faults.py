@@ -13,6 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from repfl.bench.grid import grid as grids
 from repfl.paper_tables.core.result import Figure, Sheet
 from repfl.paper_tables.star_pfl import artefacts
+from tests.bench.conftest import Here
 
 PAPER = "star-pfl"
 
@@ -31,7 +32,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def report(here: Callable[..., Any], tmp_path: Path) -> Callable[[], tuple[Any, set[str]]]:
+def report(here: Here, tmp_path: Path) -> Callable[[], tuple[Any, set[str]]]:
     """Render the paper from an empty store; what was said, and which files there are."""
 
     def render() -> tuple[Any, set[str]]:
@@ -59,55 +60,37 @@ def test_a_bad_published_row_is_named_and_its_table_has_all_others(
     assert {"table2.csv", "table3.csv"} <= files
 
 
-def test_a_bad_measured_line_is_named(
-    copy: Path, report: Callable[[], tuple[Any, set[str]]]
-) -> None:
-    folder = copy / "measured"
-    folder.mkdir()
-    (folder / "smoke.jsonl").write_text('{"id": "x"}\n')
-    said, files = report()
-    assert said.code == 1
-    assert "smoke.jsonl:1: not as it was collected" in " ".join(said.out.split())
-    assert "table2.csv" in files
+def fails(_: Any) -> Figure:
+    raise ZeroDivisionError("no rows\nat all")
 
 
-def test_an_artefact_that_fails_says_why_in_its_place(
-    copy: Path,
-    report: Callable[[], tuple[Any, set[str]]],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    def fails(_: Any) -> None:
-        raise ZeroDivisionError("no rows\nat all")
-
-    monkeypatch.setitem(artefacts.ARTEFACTS, "table2", fails)  # type: ignore[arg-type]
-    said, files = report()
-    assert said.code == 3
-    assert "artefact star-pfl/table2: ZeroDivisionError: no rows" in " ".join(said.out.split())
-    assert "table3.csv" in files
-    assert "table2.csv" not in files
-    assert "This artefact could not be made: ZeroDivisionError" in (
-        tmp_path / "out" / "index.html"
-    ).read_text("utf-8")
-
-
-def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(
-    copy: Path,
-    report: Callable[[], tuple[Any, set[str]]],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def undrawn(_: Any) -> Figure:
     def broken(sheet: Sheet) -> Canvas:
         raise RuntimeError("no such colour")
 
-    bad = Figure("star-pfl", "table2", "Table 2", "", "smoke", draw=broken)
-    monkeypatch.setitem(artefacts.ARTEFACTS, "table2", lambda _: bad)
+    return Figure("star-pfl", "table2", "Table 2", "", "smoke", draw=broken)
+
+
+@pytest.mark.parametrize(
+    ("maker", "told", "shown"),
+    [
+        (fails, "table2: ZeroDivisionError: no rows", "could not be made: ZeroDivisionError"),
+        (undrawn, "table2 could not be drawn: RuntimeError: no such", "Could not be rendered (Ru"),
+    ],
+)
+def test_an_artefact_that_cannot_be_made_or_drawn_says_why_in_its_place_and_others_are_there(
+    copy: Path,
+    report: Callable[[], tuple[Any, set[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    maker: Callable[[Any], Figure],
+    told: str,
+    shown: str,
+) -> None:
+    monkeypatch.setitem(artefacts.ARTEFACTS, "table2", maker)
     said, files = report()
     assert said.code == 3
-    assert "artefact star-pfl/table2 could not be drawn: RuntimeError: no such colour" in " ".join(
-        said.out.split()
-    )
+    assert f"artefact star-pfl/{told}" in " ".join(said.out.split())
     assert "table3.csv" in files
     assert "table2.csv" not in files
-    page = (tmp_path / "out" / "index.html").read_text("utf-8")
-    assert "Could not be rendered (RuntimeError: no such colour)" in page
+    assert shown in (tmp_path / "out" / "index.html").read_text("utf-8")

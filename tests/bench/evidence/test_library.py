@@ -5,7 +5,6 @@ there is no record.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -17,11 +16,10 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.planned_evidence import PlannedEvidence
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
-from repfl.bench.run.task import Outcome, Task
+from repfl.bench.run.task import Task
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.evidence import tier
-
-Compute = Callable[..., Outcome]
+from tests.bench.conftest import Compute
 
 
 def planned(grid: Path, artefact: str = "table1") -> list[Planned]:

@@ -5,7 +5,7 @@ for it.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,11 @@ from repfl.bench.report import render
 from repfl.bench.report.markdown import markdown
 from repfl.bench.report.to_sheet import sheet_of
 from repfl.bench.run.attempt import run_task
-from repfl.bench.run.task import Options, Outcome, Task
+from repfl.bench.run.task import Options, Task
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Absent, Result, Table
-from tests.bench.conftest import GRID
+from tests.bench.conftest import GRID, Compute
 
-Compute = Callable[..., Outcome]
 Small = tuple[list[Planned], Store, Path]
 COMMITTED = {"commit": "c" * 40, "dirty": False}
 
@@ -112,17 +111,6 @@ def test_a_line_comes_back_from_its_file(small: Small) -> None:
     before = known.file.read_bytes()
     measured.write(measured.read("tests", "smoke", root))
     assert known.file.read_bytes() == before
-
-
-def test_collected_values_stand_in_for_records(small: Small, tmp_path: Path) -> None:
-    items, store, root = small
-    with_records = make(items, Library(store), root)
-    collect(items, store, root)
-    without = make(items, Library(Store(tmp_path / "empty")), root)
-    assert without.problems == []
-    assert without.measured == set(without.used) == set(with_records.used)
-    assert with_records.measured == set()
-    assert forms(without.results) == forms(with_records.results)
 
 
 def test_collecting_says_what_is_added_and_what_is_kept(small: Small, tmp_path: Path) -> None:
@@ -237,38 +225,27 @@ def test_a_broken_line_is_named_and_the_others_are_used(
 # -- the real papers -------------------------------------------------------------------------------
 
 READERS = (
-    "fedobp/fig6",
-    "fedpurin/table3",
-    "fedpurin/fig5",
-    "fedpurin/fig6",
-    "fedselect/fig4",
-    "star-pfl/fig1",
+    *("fedobp/fig6", "fedpurin/table3", "fedpurin/fig5", "fedpurin/fig6"),
+    *("fedselect/fig4", "star-pfl/fig1"),
 )
 """Artefacts that read notes, bytes by round, masks and traces."""
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
+def test_collected_values_stand_in_for_records(tmp_path: Path) -> None:
     """One cell of each of these artefacts at the smoke scale, computed and collected."""
-    folder = tmp_path_factory.mktemp("real")
-    store, items = Store(folder / "results"), plan(Selection(artefacts=READERS))
+    store, items, root = Store(tmp_path / "r"), plan(Selection(artefacts=READERS)), tmp_path / "p"
     store.open()
     first = {item.key: item.cell for item in reversed(items)}
     for cell in {cell.id: cell for cell in first.values()}.values():
         how = Options(str(store.root))
         assert run_task(Task(cell), how, lambda *_: None, lambda: False).status == "done"
-    collect(items, store, folder / "papers")
-    yield items, store, folder / "papers"
-    shutil.rmtree(folder)
-
-
-def test_masks_bytes_notes_and_traces_are_all_that_artefacts_need(
-    real: Small, tmp_path: Path
-) -> None:
-    items, store, root = real
-    with_records = make(items, Library(store), tmp_path / "none")
+    with_records = make(items, Library(store), root)
+    collect(items, store, root)
     without = make(items, Library(Store(tmp_path / "empty")), root)
     assert [r.key for r in without.results] == list(READERS)
+    assert with_records.measured == set()
+    assert without.measured == set(without.used) == set(with_records.used)
     assert len(without.measured) >= 5
+    assert without.problems == []
     assert forms(without.results) == forms(with_records.results)
     assert sum(path.stat().st_size for path in root.rglob("*.*")) < 300_000

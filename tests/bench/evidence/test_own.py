@@ -33,12 +33,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report"
 
 
-def test_a_method_that_joins_stands_beside_the_rows_that_are_there(folder: Path) -> None:
-    lines = list(csv.DictReader((folder / "tests/table1.csv").open()))
-    assert {line["row"] for line in lines} >= {"Local", "FedAvg", GUEST}
-    assert all(float(line["ours"]) >= 0 for line in lines)
-
-
 def test_what_a_method_is_worth_to_newcomers_stands_aside_where_there_are_any(folder: Path) -> None:
     lines = list(csv.DictReader((folder / "tests/table1.csv").open()))
     late = {(line["row"], line["column"]) for line in lines if "newcomers" in line["row"]}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,8 +12,7 @@ import pytest
 from repfl.bench.cli.new import write
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
-
-Here = Callable[..., Any]
+from tests.bench.conftest import Here
 
 
 @pytest.fixture
@@ -68,17 +66,8 @@ def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (
-            ",FedPer,",
-            ",FedPerr,",
-            "no row of table1 is published as 'FedPerr': did you mean FedPer",
-        ),
-        (
-            "16 clients,FedAvg",
-            "17 clients,FedAvg",
-            "no column of table1 has setting '17 clients': did you mean",
-        ),
-        ("My", "My", ""),
+        (",FedPer,", ",FedPerr,", "is published as 'FedPerr': did you mean FedPer"),
+        ("16 clients,FedAvg", "17 clients,FedAvg", "has setting '17 clients': did you mean"),
     ],
 )
 def test_a_mistyped_label_is_told_with_its_line(
@@ -88,10 +77,10 @@ def test_a_mistyped_label_is_told_with_its_line(
     text = file.read_text()
     file.write_text(text.replace(old, new))
     said = here("report", *asked(paper))
-    line = next((n for n, row in enumerate(text.splitlines(), 1) if old in row), 0)
-    assert said.code == (1 if words else 0)
-    assert words in said.out + said.err
-    assert not words or f"sixth-one/published/table1.csv:{line}: " in said.out + said.err
+    line = next(n for n, row in enumerate(text.splitlines(), 1) if old in row)
+    assert said.code == 1
+    assert words in said.out
+    assert f"sixth-one/published/table1.csv:{line}: " in said.out
 
 
 def test_a_folder_without_a_grid_is_no_paper(here: Here, tmp_path: Path) -> None:
@@ -113,26 +102,11 @@ def test_a_papers_mistakes_are_told_with_file_and_line(here: Here, paper: Path) 
     ("old", "new", "code", "words"),
     [
         ('(PAPER, "table1")', '("sixthone", "table1")', 2, "did you mean ('sixth-one', 'table1')?"),
-        (
-            'Row("FedPer")',
-            'Row("Fed-Per", "FedPer")',
-            1,
-            "row 'Fed-Per' is not in the grid's table1",
-        ),
+        ('Row("FedPer")', 'Row("Fed-Per", "FedPer")', 1, "'Fed-Per' is not in the grid's table1"),
         ('Column("few"', 'Column("feww"', 3, "column 'feww' has no place; valid: few, many"),
         ('rule="last"', 'rule="lastt"', 2, "artefacts.py:20: PaperError: Printing(rule='lastt')"),
-        (
-            '"8 clients"), "many"',
-            '"9 clients"), "many"',
-            1,
-            "has setting '8 clients': did you mean",
-        ),
-        (
-            '{"few": Place("digits"',
-            '{"few": Place("d"',
-            1,
-            "dataset and setting 'digits, 8 clients'",
-        ),
+        ('"8 clients"), "many"', '"9 clients"), "many"', 1, "has setting '8 clients': did you"),
+        ('{"few": Place("digits"', '{"few": Place("d"', 1, "setting 'digits, 8 clients'"),
     ],
 )
 def test_a_mistake_in_the_table_is_told_with_its_part(

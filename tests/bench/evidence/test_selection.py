@@ -18,8 +18,7 @@ from repfl.bench.evidence.selection import Choice, choices, settled
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Record
-from tests.bench.cli.test_cli import Here
-from tests.bench.conftest import GRID
+from tests.bench.conftest import GRID, Here
 
 TUNED = (
     GRID.replace("partition = {", "partition = { val_share = 0.2,")

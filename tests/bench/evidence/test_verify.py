@@ -6,10 +6,10 @@ lines, and in the store. Arithmetic finds what it can tell; the rest does not co
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,14 @@ from repfl.bench.grid.cell import reopen
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.attempt import run_task
-from repfl.bench.run.task import Options, Outcome, Task
+from repfl.bench.run.task import Options, Task
 from repfl.bench.store.store import Record, Store
 from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.errors import DataError
-from tests.bench.conftest import rewrite, stored, task
+from tests.bench.conftest import Compute, rewrite, stored, task
 
 PAPER, POINTS = "fedobp", 0.1
 Change = Callable[[dict[str, Any]], None]
-Compute = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +47,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Pl
     store = Store(folder / "results")
     store.open()
     for item in items:
-        assert (
-            run_task(
-                Task(item.cell), Options(str(store.root)), lambda *_: None, lambda: False
-            ).status
-            == "done"
-        )
+        how = Options(str(store.root))
+        assert run_task(Task(item.cell), how, lambda *_: None, lambda: False).status == "done"
     collect(items, store, folder / "papers", "founders")
     yield items, folder
     shutil.rmtree(folder)
@@ -99,6 +94,7 @@ EDITS: dict[str, Change] = {
     "a zeroed digest": lambda said: said["provenance"]["digests"].update(state="0" * 64),
     "another digest": lambda said: said["provenance"]["digests"].update(state="1" * 64),
     "another partition": lambda said: said["provenance"].update(partition="2" * 64),
+    "no partition": lambda said: said["provenance"].pop("partition"),
     "other samples": lambda said: said["provenance"].update(samples=3),
 }
 """Edits of metrics and provenance, which lines and records share."""
@@ -107,24 +103,19 @@ BY_RERUN = {"another digest"}
 BY_RERUN_IN_LINES = BY_RERUN | {"less traffic"}
 
 
-def victim(known: measured.Measured) -> Line:
-    """FedOBP's line: its bytes have no closed form."""
-    return next(line for line in known.lines if line.method == "fedobp")
-
-
-def edited(line: Line, change: Change) -> Line:
-    """A line after an edit, with every checksum computed again."""
-    said = json.loads(
-        json.dumps({"metrics": line.record.metrics, "provenance": line.record.provenance})
-    )
+def edited(record: Record, change: Change) -> Record:
+    """A record after an edit."""
+    said = deepcopy({"metrics": record.metrics, "provenance": record.provenance})
     change(said)
-    return replace(line, record=replace(line.record, **said))
+    return replace(record, **said)
 
 
 def forge(root: Path, change: Callable[[Line], Line]) -> None:
-    """Put a changed line in the place of the victim's, with its checksum computed again."""
+    """Put a changed line in the place of FedOBP's, whose bytes have no closed form, with its
+    checksum computed again.
+    """
     known = measured.read(PAPER, "smoke", root)
-    line = victim(known)
+    line = next(line for line in known.lines if line.method == "fedobp")
     known.forget(line)
     known.add(change(line))
     measured.write(known)
@@ -139,37 +130,30 @@ def test_a_forged_line_is_found_by_arithmetic_or_by_computing_it_again(
     copy: Path, edit: str
 ) -> None:
     root = copy / "papers"
-    forge(root, lambda line: edited(line, EDITS[edit]))
+    forge(root, lambda line: replace(line, record=edited(line.record, EDITS[edit])))
     told = of_published([PAPER], root=root)
     assert bool(told.findings) == (edit not in BY_RERUN_IN_LINES), said_of(told)
     if not told.findings:
         assert "does not come out again" in said_of(of_published([PAPER], rerun=2, root=root))
 
 
+def victim(copy: Path) -> tuple[Store, Record]:
+    """FedOBP's record and its store."""
+    store = Store(copy / "results")
+    records = [stored(store, cell) for cell in store.ids()]
+    return store, next(each for each in records if each.cell["method"] == "fedobp")
+
+
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_forged_record_is_found_by_arithmetic_or_by_computing_it_again(
-    copy: Path, original: tuple[list[Planned], Path], edit: str
+    copy: Path, edit: str
 ) -> None:
-    store = Store(copy / "results")
-    record = _victim(store, original[0])
-    said = json.loads(json.dumps({"metrics": record.metrics, "provenance": record.provenance}))
-    EDITS[edit](said)
-    _rewrite(store, replace(record, **said))
+    store, record = victim(copy)
+    rewrite(store, edited(record, EDITS[edit]))
     told = of_store(store)
     assert bool(told.findings) == (edit not in BY_RERUN), said_of(told)
     if not told.findings:
         assert "does not come out again" in said_of(of_store(store, rerun=2))
-
-
-def _victim(store: Store, items: list[Planned]) -> Record:
-    (cell,) = (item.cell.id for item in items if item.cell.method == "fedobp")
-    return stored(store, cell)
-
-
-def _rewrite(store: Store, record: Record) -> None:
-    """Write a record as its store would, its files as they are."""
-    siblings = {name: (store.folder(record.id) / name).read_bytes() for name in record.files}
-    store.put(record, siblings)
 
 
 # -- edits of curves and counts --------------------------------------------------------------------
@@ -192,57 +176,46 @@ def lifted(line: Line) -> Line:
         point["max"]["pooled"] = float(values.max())
         said["metrics"]["value"] = right["pooled"]
 
-    own = edited(line, change)
     curves = {name: Curve(curve.rounds, values)}
-    return replace(own, counts=counts._replace(correct=correct), curves=curves)
+    own = replace(line, record=edited(line.record, change), curves=curves)
+    return replace(own, counts=counts._replace(correct=correct))
 
 
-@dataclass(frozen=True)
-class Kept:
-    """An edit of what stands beside a line's metrics."""
-
-    change: Callable[[Line], Line]
-    words: str
-    rerun: int = 0
+def raised(line: Line) -> Line:
+    curves = {n: Curve(c.rounds, c.values + POINTS) for n, c in line.curves.items()}
+    return replace(line, curves=curves)
 
 
-KEPT = {
-    "an edited curve": Kept(
-        lambda line: replace(
-            line, curves={n: Curve(c.rounds, c.values + POINTS) for n, c in line.curves.items()}
-        ),
-        "is not that of its curve",
-    ),
-    "edited counts": Kept(
-        lambda line: replace(
-            line, counts=line.counts and line.counts._replace(correct=line.counts.correct + 1)
-        ),
-        "is not that of its counts",
-    ),
-    "no curve": Kept(
-        lambda line: replace(line, curves={}), "the curve that its value is from is missing"
-    ),
-    "curve, counts and summary in step": Kept(lifted, "does not come out again", rerun=2),
-}
+def recounted(line: Line) -> Line:
+    return replace(
+        line, counts=line.counts and line.counts._replace(correct=line.counts.correct + 1)
+    )
 
 
-@pytest.mark.parametrize("edit", KEPT)
-def test_forged_curves_and_counts_are_found(copy: Path, edit: str) -> None:
-    kept, root = KEPT[edit], copy / "papers"
-    forge(root, kept.change)
-    found = of_published([PAPER], rerun=kept.rerun, root=root)
-    assert any(kept.words in finding for finding in found.findings), said_of(found)
-
-
-def test_forged_curves_of_a_record_are_found(
-    copy: Path, original: tuple[list[Planned], Path]
+@pytest.mark.parametrize(
+    ("change", "words", "rerun"),
+    [
+        (raised, "is not that of its curve", 0),
+        (recounted, "is not that of its counts", 0),
+        (lambda line: replace(line, curves={}), "the curve that its value is from is missing", 0),
+        (lifted, "does not come out again", 2),
+    ],
+    ids=["an edited curve", "edited counts", "no curve", "curve, counts and summary in step"],
+)
+def test_forged_curves_and_counts_are_found(
+    copy: Path, change: Callable[[Line], Line], words: str, rerun: int
 ) -> None:
-    store = Store(copy / "results")
-    record = _victim(store, original[0])
+    forge(copy / "papers", change)
+    found = of_published([PAPER], rerun=rerun, root=copy / "papers")
+    assert any(words in finding for finding in found.findings), said_of(found)
+
+
+def test_forged_curves_of_a_record_are_found(copy: Path) -> None:
+    store, record = victim(copy)
     frame = pd.read_parquet(store.folder(record.id) / "rounds.parquet")
     frame.loc[frame["name"] == "post_agg/pooled", "value"] += POINTS
     frame.to_parquet(store.folder(record.id) / "rounds.parquet")
-    _rewrite(store, record)
+    rewrite(store, record)
     assert "digests.curves is not that of its curves" in said_of(of_store(store))
 
 
@@ -252,7 +225,8 @@ def test_a_report_refuses_a_line_that_does_not_hold_and_shows_the_others(
     from repfl.bench.evidence.artefacts import make
     from repfl.bench.evidence.library import Library
 
-    forge(copy / "papers", lambda line: edited(line, EDITS["another value"]))
+    change = EDITS["another value"]
+    forge(copy / "papers", lambda line: replace(line, record=edited(line.record, change)))
     made = make(original[0], Library(Store(copy / "none")), copy / "papers")
     assert len(made.problems) == 1
     assert "value is not that of its curve; not used" in made.problems[0]
@@ -279,31 +253,6 @@ def test_lines_of_cells_that_no_grid_plans_are_noted(copy: Path) -> None:
 # -- a store ---------------------------------------------------------------------------------------
 
 
-def test_a_sound_store_has_no_findings(store: Store, compute: Compute) -> None:
-    for seed in range(3):
-        compute(task(seed=seed))
-    found = of_store(store, rerun=2)
-    assert (found.records, found.rerun, found.findings, found.notes) == (3, 2, [], [])
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"partition": None}, "provenance.partition: field required"),
-        ({"partition": "0" * 64}, "partition is not that of the data here"),
-        ({"samples": 7}, "samples is not that of the data here"),
-    ],
-)
-def test_what_does_not_fit_is_a_finding(
-    store: Store, compute: Compute, changes: dict[str, object], words: str
-) -> None:
-    compute(task())
-    rewrite(store, task().cell.id, **changes)
-    found = of_store(store, rerun=1)
-    assert len(found.findings) == 1
-    assert words in found.findings[0]
-
-
 def test_data_that_are_no_longer_what_was_prepared_are_a_finding(
     store: Store, compute: Compute, own: Callable[[float], Task]
 ) -> None:
@@ -321,7 +270,8 @@ def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
 ) -> None:
     monkeypatch.setattr("repfl.bench.run.machine.gpus", lambda: 0)
     compute(task())
-    rewrite(store, task().cell.id, device="cuda:3")
+    record = stored(store, task().cell.id)
+    rewrite(store, replace(record, provenance={**record.provenance, "device": "cuda:3"}))
     found = of_store(store, rerun=1)
     assert found.findings == []
     assert found.notes == ["1 record needs a GPU, not here; not computed again"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import pytest
 from repfl.bench.errors import UserError
 from repfl.bench.grid.cell import Cell, reopen
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.run.task import Outcome, Task
+from repfl.bench.run.task import Task
 from repfl.bench.store.store import Store
 from repfl.datasets.core.recipe import Training
-from tests.bench.conftest import GRID, RECIPE, digests, recipe, stored, task
+from tests.bench.conftest import GRID, RECIPE, Compute, digests, recipe, stored, task
 
 ADAMW = {"name": "AdamW", "options": {"betas": [0.9, 0.99]}}
 COSINE = {"name": "CosineAnnealingLR", "options": {"T_max": 4, "eta_min": 0.001}}
@@ -45,7 +44,7 @@ def planned(tmp_path: Path) -> list[Cell]:
 
 
 def test_adamw_with_a_cosine_schedule_trains_and_resumes_with_the_same_bits(
-    tmp_path: Path, store: Store, compute: Callable[..., Outcome]
+    tmp_path: Path, store: Store, compute: Compute
 ) -> None:
     constant, cosine = planned(tmp_path)
     assert cosine.recipe["training"]["optimiser"] == ADAMW

@@ -17,13 +17,6 @@ def planned(grid: Path, **selectors: Any) -> list[Any]:
     return plan(Selection(files=[grid], **selectors))
 
 
-def test_artefacts_share_cells(grid: Path) -> None:
-    items = planned(grid)
-    assert len(items) == 10
-    assert len(unique(items)) == 8
-    assert [item.artefact for item in unique(items)] == ["table1"] * 8
-
-
 def test_selectors_narrow(grid: Path) -> None:
     assert {item.artefact for item in planned(grid, artefacts=["tests/fig1"])} == {"fig1"}
     assert {item.cell.method for item in planned(grid, methods=["local"])} == {"local"}
@@ -66,14 +59,6 @@ def test_a_method_that_a_table_lacks_becomes_a_row_of_it(grid: Path) -> None:
     assert {(item.artefact, item.column, item.cell.seed) for item in added} == {
         ("table1", c, s) for c in ("two", "three") for s in (0, 1)
     }
-
-
-def test_shards_part_the_cells(grid: Path) -> None:
-    items = planned(grid)
-    parts = [shard(items, f"{part}/3") for part in (1, 2, 3)]
-    ids = [{item.cell.id for item in part} for part in parts]
-    assert set.union(*ids) == {item.cell.id for item in items}
-    assert sum(map(len, ids)) == 8
 
 
 def test_shards_of_a_papers_cells_are_disjoint_complete_and_cost_the_same() -> None:

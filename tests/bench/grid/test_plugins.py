@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from hashlib import sha256
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from runpy import run_path
-from typing import Any
 
 import pytest
 
@@ -22,9 +21,7 @@ from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import reopen
 from repfl.bench.store import versions
 from repfl.bench.store.store import Store
-from tests.bench.conftest import stored
-
-Here = Callable[..., Any]
+from tests.bench.conftest import Here, stored
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +73,6 @@ OWN_METHOD = (
 NET = """
 from torch import nn
 from repfl.algorithms.models import register
-from tests.bench.conftest import stored
 @register("try-model")
 def net(channels, size, classes):
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))

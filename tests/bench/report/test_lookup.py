@@ -4,18 +4,15 @@ say below the paper's scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import lookup, overview, to_sheet
 from repfl.paper_tables.core.published import read_published
-from tests.bench.conftest import Said
+from tests.bench.conftest import Here
 
 PAPER, CLAIM = "star-pfl", "accuracy-gain"
-Here = Callable[..., Said]
 
 
 def test_a_claim_has_its_numbers_at_both_scales_and_the_command_for_each(here: Here) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report.site import facts
 from repfl.bench.store.store import Store
-from tests.bench.conftest import task
+from tests.bench.conftest import Compute, Here, task
 
 
 def test_the_self_test_reads_records_and_no_curves(
-    store: Store, compute: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = task()
     compute(wanted)
@@ -36,9 +34,7 @@ print(code, heavy)
 """
 
 
-def test_a_report_of_which_nothing_has_changed_computes_nothing(
-    here: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_report_of_which_nothing_has_changed_computes_nothing(here: Here, tmp_path: Path) -> None:
     asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
     asked += ["--out", str(tmp_path / "out")]
     first = here(*asked)
@@ -53,7 +49,7 @@ def test_a_report_of_which_nothing_has_changed_computes_nothing(
     assert {path: path.stat().st_mtime_ns for path in files} == files
 
 
-def test_smoke_stands_in_for_no_number(here: Callable[..., Any], tmp_path: Path) -> None:
+def test_smoke_stands_in_for_no_number(here: Here, tmp_path: Path) -> None:
     out = tmp_path / "out"
     where = ["--results", str(tmp_path / "none"), "--out", str(out)]
     assert here("report", "--artefact", "fedpurin/table1", *where).code == 0

@@ -5,7 +5,6 @@ same.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -21,9 +20,7 @@ from repfl.bench.run.record import now
 from repfl.bench.run.task import Options, Outcome
 from repfl.bench.store import checkpoint
 from repfl.bench.store.store import Store
-from tests.bench.conftest import digests, stored, task
-
-Compute = Callable[..., Outcome]
+from tests.bench.conftest import Compute, digests, stored, task
 
 
 @pytest.mark.parametrize(

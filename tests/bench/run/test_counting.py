@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -13,9 +11,8 @@ from repfl.algorithms.core.run import Run
 from repfl.bench.check.toys import RAGGED, toy_data, toy_recipe
 from repfl.bench.run import cost, counting
 from repfl.bench.run.counting import MIN_ROUNDS, RoundCounter
-from repfl.bench.run.task import Outcome
 from repfl.bench.store.store import Store
-from tests.bench.conftest import stored, task
+from tests.bench.conftest import Compute, stored, task
 
 
 def started(method: str, rounds: int = MIN_ROUNDS) -> Run:
@@ -44,7 +41,7 @@ def test_clients_that_train_alone_multiply_what_their_layers_do() -> None:
 
 @pytest.mark.parametrize("rounds", [MIN_ROUNDS - 1, MIN_ROUNDS])
 def test_a_long_run_tells_what_all_its_rounds_multiply(
-    rounds: int, store: Store, compute: Callable[..., Outcome]
+    rounds: int, store: Store, compute: Compute
 ) -> None:
     wanted = task("local", training={"rounds": rounds})
     compute(wanted)

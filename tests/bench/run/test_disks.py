@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from repfl.bench.store.store import Store
-from tests.bench.conftest import GRID, Said, stored
+from tests.bench.conftest import GRID, Here, Said, stored
 
-Here = Callable[..., Said]
 SMALL = "96k"
 """Room for some of the eight records, of a dozen kB each."""
 

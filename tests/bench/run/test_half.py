@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import numbers
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Table
-from tests.bench.conftest import Said
-
-Here = Callable[..., Said]
+from tests.bench.conftest import Here
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ import torch
 
 import repfl
 from repfl.bench.errors import UserError
-from repfl.bench.run.task import Outcome, Task
+from repfl.bench.run.task import Task
 from repfl.bench.store.store import Store
-from tests.bench.conftest import stored, task
+from tests.bench.conftest import Compute, stored, task
 
-Compute = Callable[..., Outcome]
 VALIDATED = {
     "partition": {
         "rule": "client-dirichlet",

@@ -5,16 +5,14 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from repfl.bench.errors import UserError
 from repfl.bench.run import machine
-from repfl.bench.run.task import Outcome
 from repfl.bench.store.store import Store
-from tests.bench.conftest import stored, task
+from tests.bench.conftest import Compute, stored, task
 
 GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 
@@ -61,9 +59,7 @@ def test_freed_memory_is_used_again_without_asking_the_system() -> None:
 
 
 @GLIBC
-def test_a_record_is_not_charged_with_what_was_held_before(
-    store: Store, compute: Callable[..., Outcome]
-) -> None:
+def test_a_record_is_not_charged_with_what_was_held_before(store: Store, compute: Compute) -> None:
     machine.keep_freed_memory()
     held = [np.ones(1 << 20) for _ in range(50)]  # 8 MiB each
     high = machine.peak("cpu")

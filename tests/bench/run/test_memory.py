@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from repfl.bench.grid.cell import canonical
 from repfl.bench.run import machine, memory
 from repfl.bench.store.store import Record
-from tests.bench.conftest import GRID, Said, task
+from tests.bench.conftest import GRID, Here, task
 
 MODEL = 878538 * 4
 """Bytes of cnn4 for 32 x 32 x 3 and 10 classes."""
@@ -35,7 +34,7 @@ def test_what_cells_like_it_have_held_is_believed() -> None:
 
 
 def test_a_cell_that_no_memory_can_hold_is_refused_and_the_others_run(
-    here: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grid = tmp_path / "tests.toml"
     grid.write_text(GRID)

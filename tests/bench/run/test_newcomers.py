@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ from repfl.bench.evidence.verify import of_store
 from repfl.bench.grid.recipes import residents
 from repfl.bench.run import cost
 from repfl.bench.run.clients import clients_of
-from repfl.bench.run.task import Outcome
 from repfl.bench.store.store import Store
-from tests.bench.conftest import RECIPE, stored, task
+from tests.bench.conftest import RECIPE, Compute, stored, task
 
 LATE = {"share": 0.25, "samples": 8, "epochs": 2}
 SPLIT = {**RECIPE["partition"], "val_share": 0.2}
@@ -44,9 +42,7 @@ def test_who_joins_depends_on_the_seed_of_the_cell() -> None:
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedrep"])
-def test_the_record_has_their_score_and_holds(
-    store: Store, compute: Callable[..., Outcome], method: str
-) -> None:
+def test_the_record_has_their_score_and_holds(store: Store, compute: Compute, method: str) -> None:
     cell = task(method, **CHANGES)
     assert compute(cell).status == "done"
     record = stored(store, cell.cell.id)

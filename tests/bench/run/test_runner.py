@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pytest
 
 from repfl.bench.cli.main import call
 from repfl.bench.run import runner
-from tests.bench.conftest import FAULTY, GRID, Said, digests, repfl, start
+from tests.bench.conftest import FAULTY, GRID, Here, digests, repfl, start
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
     '{ label = "FedAvg", method = "fedavg" }]\nrecipes = ["two", "three"]',
@@ -113,7 +112,7 @@ def test_two_runners_share_the_cells(tmp_path: Path) -> None:
     assert nothing_left(tmp_path / "r")
 
 
-def test_surroundings_change_no_bit(here: Callable[..., Said], tmp_path: Path) -> None:
+def test_surroundings_change_no_bit(here: Here, tmp_path: Path) -> None:
     """Of methods that solve systems, decompose matrices and sort ties."""
     methods = ("fedpurin", "fedpac", "floco", "pfedfda")
     rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods)

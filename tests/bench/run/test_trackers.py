@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from repfl.bench.run import trackers
-from repfl.bench.run.task import Outcome
 from repfl.bench.store.store import Store
-from tests.bench.conftest import GRID, Said, stored, task
+from tests.bench.conftest import GRID, Compute, Here, stored, task
 
 SEEN: list[tuple[str, Any]] = []
 
@@ -36,9 +35,7 @@ class Broken(Noted):
         raise ConnectionError("no network")
 
 
-def test_a_tracker_follows_a_run_through_its_interruptions(
-    store: Store, compute: Callable[..., Outcome]
-) -> None:
+def test_a_tracker_follows_a_run_through_its_interruptions(store: Store, compute: Compute) -> None:
     SEEN.clear()
     asked, wanted = count(), task()
     name = f"{__name__}:Noted"
@@ -53,7 +50,7 @@ def test_a_tracker_follows_a_run_through_its_interruptions(
 @pytest.mark.filterwarnings("error:--track")
 @pytest.mark.parametrize("name", trackers.BUILT_IN)
 def test_a_built_in_tracker_takes_an_interrupted_run_up_again(
-    name: str, compute: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, compute: Compute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = pytest.importorskip(name)
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -68,16 +65,14 @@ def test_a_built_in_tracker_takes_an_interrupted_run_up_again(
         assert [value.step for value in history] == [1, 2, 3]
 
 
-def test_a_tracker_that_fails_costs_a_warning(
-    store: Store, compute: Callable[..., Outcome]
-) -> None:
+def test_a_tracker_that_fails_costs_a_warning(store: Store, compute: Compute) -> None:
     with pytest.warns(UserWarning, match="no network"):
         assert compute(task(), track=f"{__name__}:Broken").status == "done"
 
 
 @pytest.mark.parametrize("name", ["tensorflow", "os:path", f"{__name__}:Nobody", "wandb"])
 def test_what_is_no_tracker_is_refused_at_once(
-    name: str, here: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)  # as if it were not installed
     grid = tmp_path / "tests.toml"

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from repfl.bench.errors import Corrupt, UserError
-from repfl.bench.run.task import Outcome
 from repfl.bench.store import store as stores
 from repfl.bench.store.store import Store, checksum, decode, stored_result
-from tests.bench.conftest import stored, task
+from tests.bench.conftest import Compute, stored, task
 
 FIXTURES = Path(__file__).with_name("fixtures")
-Compute = Callable[..., Outcome]
 
 
 def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute: Compute) -> None:
