@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +127,17 @@ def store(tmp_path: Path) -> Store:
     return found
 
 
+def run_in(
+    root: Path, wanted: Task, stop: Callable[[], bool] = lambda: False, **options: Any
+) -> Outcome:
+    """Run a task into the store of a folder, in this process."""
+    return run_task(wanted, Options(str(root), **options), lambda *_: None, stop)
+
+
 @pytest.fixture
 def compute(store: Store) -> Callable[..., Outcome]:
-    """Run a task into the store, here."""
-
-    def run(wanted: Task, stop: Callable[[], bool] = lambda: False, **options: Any) -> Outcome:
-        return run_task(wanted, Options(str(store.root), **options), lambda *_: None, stop)
-
-    return run
+    """The same into the store of the test."""
+    return partial(run_in, store.root)
 
 
 def stored(store: Store, cell: str) -> Record:

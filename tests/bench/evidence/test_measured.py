@@ -24,11 +24,10 @@ from repfl.bench.grid.planned import Planned
 from repfl.bench.report import render
 from repfl.bench.report.markdown import markdown
 from repfl.bench.report.to_sheet import sheet_of
-from repfl.bench.run.attempt import run_task
-from repfl.bench.run.task import Options, Task
+from repfl.bench.run.task import Task
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Absent, Result, Table
-from tests.bench.conftest import GRID, Compute
+from tests.bench.conftest import GRID, Compute, run_in
 
 Small = tuple[list[Planned], Store, Path]
 COMMITTED = {"commit": "c" * 40, "dirty": False}
@@ -48,7 +47,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("repfl.bench.store.provenance.commit", lambda: COMMITTED)
         for item in (items[0], items[2], next(item for item in items if item.kind == "figure")):
-            run_task(Task(item.cell), Options(str(store.root)), lambda *_: None, lambda: False)
+            run_in(store.root, Task(item.cell))
     return store.root
 
 
@@ -237,8 +236,7 @@ def test_collected_values_stand_in_for_records(tmp_path: Path) -> None:
     store.open()
     first = {item.key: item.cell for item in reversed(items)}
     for cell in {cell.id: cell for cell in first.values()}.values():
-        how = Options(str(store.root))
-        assert run_task(Task(cell), how, lambda *_: None, lambda: False).status == "done"
+        assert run_in(store.root, Task(cell)).status == "done"
     with_records = make(items, Library(store), root)
     collect(items, store, root)
     without = make(items, Library(Store(tmp_path / "empty")), root)

@@ -23,12 +23,11 @@ from repfl.bench.evidence.verify import Verification, of_published, of_store
 from repfl.bench.grid.cell import reopen
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
-from repfl.bench.run.attempt import run_task
-from repfl.bench.run.task import Options, Task
+from repfl.bench.run.task import Task
 from repfl.bench.store.store import Record, Store
 from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.errors import DataError
-from tests.bench.conftest import Compute, rewrite, stored, task
+from tests.bench.conftest import Compute, rewrite, run_in, stored, task
 
 PAPER, POINTS = "fedobp", 0.1
 Change = Callable[[dict[str, Any]], None]
@@ -47,8 +46,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Pl
     store = Store(folder / "results")
     store.open()
     for item in items:
-        how = Options(str(store.root))
-        assert run_task(Task(item.cell), how, lambda *_: None, lambda: False).status == "done"
+        assert run_in(store.root, Task(item.cell)).status == "done"
     collect(items, store, folder / "papers", "founders")
     yield items, folder
     shutil.rmtree(folder)

@@ -9,7 +9,6 @@ import pytest
 
 from repfl.bench.errors import UserError
 from repfl.bench.grid.grid import Grid
-from repfl.bench.grid.nested import merge, nested
 from repfl.bench.grid.plan import Selection, plan
 from tests.bench.conftest import GRID
 
@@ -28,21 +27,6 @@ def refused(tmp_path: Path, text: str) -> str:
     assert "\n" not in said
     assert "tests.toml:" in said
     return said
-
-
-def test_later_tables_win_and_a_new_rule_drops_old_options() -> None:
-    base = {"a": 1, "partition": {"rule": "x", "options": {"alpha": 1, "beta": 2}}}
-    assert merge(base, {"partition": {"options": {"alpha": 3}}})["partition"] == {
-        "rule": "x",
-        "options": {"alpha": 3, "beta": 2},
-    }
-    assert merge(base, {"partition": {"rule": "y"}})["partition"] == {"rule": "y"}
-    same = {"rule": "x", "options": {"beta": 4}}
-    assert merge(base, {"partition": same})["partition"] == same
-    assert nested({"partition.options.a": 1, "partition.rule": "z"}) == {
-        "partition": {"options": {"a": 1}, "rule": "z"}
-    }
-    assert base["partition"]["options"] == {"alpha": 1, "beta": 2}  # type: ignore[index]
 
 
 def test_scales_change_recipes_and_hyperparameters(tmp_path: Path) -> None:
@@ -104,8 +88,8 @@ unset = ["newcomers", "partition.val_share"]
 
 def test_a_child_changes_replaces_or_unsets_what_it_inherits(tmp_path: Path) -> None:
     grid = Grid(write(tmp_path, GRID + CHILDREN))
-    whole, changed, replaced, fewer = (
-        grid.recipe(name, "smoke") for name in ("complete", "changed", "replaced", "fewer")
+    changed, replaced, fewer, whole = (
+        grid.recipe(name, "smoke") for name in ("changed", "replaced", "fewer", "complete")
     )
     assert whole.partition.options == {"alpha": 0.5, "minimum": 20}
     assert changed.partition.options == {"alpha": 0.1, "minimum": 20}

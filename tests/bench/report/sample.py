@@ -147,10 +147,7 @@ def _published(place: int, key: tuple[str, str], values: tuple[float, float]) ->
 
 def small_table(evidence: Evidence | None = None) -> Table:
     """The table of the golden files."""
-    return _table(evidence or SmallEvidence())
-
-
-def _table(evidence: Evidence) -> Table:
+    evidence = evidence or SmallEvidence()
     frame = tables.accuracy_frame(
         evidence, "1", ROWS, COLUMNS, PLACES, Printing(runs=3, rule="max")
     )

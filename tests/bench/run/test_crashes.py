@@ -14,12 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.run.attempt import run_task
 from repfl.bench.run.machine import prepare_process
 from repfl.bench.run.task import Options, Task
 from repfl.bench.store.locks import sweep
 from repfl.bench.store.store import Store
-from tests.bench.conftest import digests, task
+from tests.bench.conftest import digests, run_in, task
 
 FORK = multiprocessing.get_context("fork")
 MOVES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
@@ -51,7 +50,7 @@ def live(root: str, wanted: Task, moves: int, pipe: Any) -> None:
     prepare_process(Options())
     pipe.send("begun")
     sys.addaudithook(count)
-    outcome = run_task(wanted, Options(root, checkpoint_every=0.0), lambda *_: None, lambda: False)
+    outcome = run_in(Path(root), wanted, checkpoint_every=0.0)
     pipe.send((outcome.status, made[0]))
 
 
@@ -87,9 +86,7 @@ def resumed(root: Path, wanted: Task) -> dict[str, dict[str, str]]:
     """The digests after a second life, which clears away what the first one left, as runners do at
     their end.
     """
-    outcome = run_task(
-        wanted, Options(str(root), checkpoint_every=0.0), lambda *_: None, lambda: False
-    )
+    outcome = run_in(root, wanted, checkpoint_every=0.0)
     assert outcome.status in ("done", "cached"), outcome.reason
     sweep(Store(root))
     assert not list((root / ".running").iterdir())
@@ -115,7 +112,7 @@ def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(
 ) -> None:
     wanted = task(training={"rounds": 1})
     Store(tmp_path).open()
-    first = run_task(wanted, Options(str(tmp_path)), lambda *_: None, lambda: False)
+    first = run_in(tmp_path, wanted)
     whole = digests(tmp_path)
     assert first.status == "done"
     damaged = next(tmp_path.glob("*/rounds.parquet"))

@@ -62,12 +62,8 @@ def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_once_there_is_room(
     here: Here, grid: Path, disk: Path, forked: None
 ) -> None:
     command = ("run", "--grid", grid, "--results", disk / "r")
-    refused(
-        here(*command, "--workers", "1"),
-        str(disk / "r"),
-        "No space left on device",
-        "free space, or choose another with --results DIR",
-    )
+    said = here(*command, "--workers", "1")
+    refused(said, str(disk / "r"), "No space left on device", "free space, or choose another")
     before = kept(disk / "r")
     assert 0 < before < 8
     assert here("verify", "--results", disk / "r").code == 0
@@ -83,31 +79,19 @@ def test_a_disk_that_cannot_be_written_serves_reports_and_refuses_runs(
     here: Here, grid: Path, disk: Path, tmp_path: Path
 ) -> None:
     mount("-o", "remount,size=8m", str(disk))
-    assert (
-        here(
-            "run", "--grid", grid, "--results", disk / "r", "--seed", "0", "--executor", "inline"
-        ).code
-        == 0
-    )
+    asked = ("--grid", grid, "--results", disk / "r")
+    assert here("run", *asked, "--seed", "0", "--executor", "inline").code == 0
     mount("-o", "remount,ro", str(disk))
-    refused(
-        here("run", "--grid", grid, "--results", disk / "r", "--executor", "inline"),
-        str(disk / "r"),
-        "Read-only file system",
-    )
-    refused(
-        here("report", "--grid", grid, "--results", disk / "r", "--out", disk / "out"),
-        str(disk / "out"),
-        "Read-only file system",
-    )
+    said = here("run", *asked, "--executor", "inline")
+    refused(said, str(disk / "r"), "Read-only file system")
+    said = here("report", *asked, "--out", disk / "out")
+    refused(said, str(disk / "out"), "Read-only file system")
     assert kept(disk / "r") == 4
-    finished = here("run", "--grid", grid, "--results", disk / "r", "--seed", "0")
+    finished = here("run", *asked, "--seed", "0")
     assert (finished.code, "4 there already" in finished.out) == (0, True)
     assert here("verify", "--results", disk / "r", "--rerun", "1").code == 0
-    assert here("plan", "--grid", grid, "--results", disk / "r").code == 0
-    assert (
-        here("report", "--grid", grid, "--results", disk / "r", "--out", tmp_path / "out").code == 0
-    )
+    assert here("plan", *asked).code == 0
+    assert here("report", *asked, "--out", tmp_path / "out").code == 0
     mount("-o", "remount,rw", str(disk))
 
 

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from repfl.bench.store.locks import claim, held
 from repfl.bench.store.store import Store
+from tests.bench.conftest import Compute, task
 
 CELL = "a" * 64
 
@@ -99,26 +100,19 @@ def test_without_locks_of_the_file_system_marker_files_do(
         assert mine
 
 
-def test_the_marker_of_another_machine_is_heeded_and_reported(store: Store) -> None:
+def test_the_marker_of_another_machine_is_heeded_and_reported(
+    store: Store, compute: Compute
+) -> None:
     """Also by a machine whose view of the file system has locks."""
-    from repfl.bench.evidence.status import (
-        Statuses,  # here, so that the processes of other tests start without it
-    )
-    from repfl.bench.run.attempt import run_task
-    from repfl.bench.run.task import Options
-    from tests.bench.conftest import task
+    from repfl.bench.evidence.status import Statuses  # other tests' processes start without it
 
     wanted = task()
     marker = store.running / f"{wanted.cell.id}.lock"
     marker.write_text("4711\nfar-away\n")
-    told = (
-        f"{marker} says that process 4711 on far-away is at it; delete the file if that machine is"
-        " gone"
-    )
-    outcome = run_task(wanted, Options(str(store.root)), lambda *_: None, lambda: False)
-    assert (outcome.status, outcome.reason) == ("busy", told)
-    assert Statuses(store).of(wanted.cell.id).reason == told
+    told = f"{marker} says that process 4711 on far-away is at it; delete the file if"
+    outcome = compute(wanted)
+    assert outcome.status == "busy"
+    assert outcome.reason.startswith(told)
+    assert Statuses(store).of(wanted.cell.id).reason == outcome.reason
     marker.unlink()
-    assert (
-        run_task(wanted, Options(str(store.root)), lambda *_: None, lambda: False).status == "done"
-    )
+    assert compute(wanted).status == "done"
