@@ -236,25 +236,11 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def repfl(
-    *arguments: str | Path, cwd: Path | None = None, umask: int = -1, **variables: str
+    *arguments: str | Path, cwd: Path = ROOT, umask: int = -1, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     command = [sys.executable, "-m", "repfl", *map(str, arguments)]
-    where: dict[str, Any] = {"env": environment(**variables), "cwd": cwd or ROOT, "umask": umask}
+    where: dict[str, Any] = {"env": environment(**variables), "cwd": cwd, "umask": umask}
     return subprocess.run(
         command, capture_output=True, text=True, timeout=900, check=False, **where
-    )
-
-
-def start(*arguments: str | Path, **variables: str) -> subprocess.Popen[str]:
-    """The same, running in the background in a process group of its own."""
-    command = [sys.executable, "-m", "repfl", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(**variables),
-        cwd=ROOT,
-        start_new_session=True,
     )

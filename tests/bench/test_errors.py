@@ -4,6 +4,7 @@ name.
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from repfl.bench.grid.methods import parse_spec
 from repfl.bench.grid.recipes import recipe_from
 from tests.bench.conftest import RECIPE, recipe
 
+TRAINING = RECIPE["training"]
+PAIRS = {"rule": "pairwise-dirichlet", "options": {"alpha": 1.0}}
 LATE = {"share": 0.1, "samples": 10, "epochs": 1}
 
 
@@ -36,16 +39,13 @@ def refused(**changes: Any) -> str:
         ({"clients": "x"}, ["clients = 'x'", "valid integer"]),
         ({"participation": 2}, ["participation = 2", "less than or equal to 1"]),
         ({"sampling": "keed"}, ["sampling = 'keed'", "'keyed'"]),
-        ({"training": {**RECIPE["training"], "lr": -1}}, ["training.lr = -1", "greater than 0"]),
+        ({"training": {**TRAINING, "lr": -1}}, ["training.lr = -1", "greater than 0"]),
+        ({"training": {**TRAINING, "lr": nan}}, ["training.lr = nan", "a finite number"]),
         (
-            {"training": {**RECIPE["training"], "lr": float("nan")}},
-            ["training.lr = nan", "a finite number"],
-        ),
-        (
-            {"partition": {"rule": "iid", "options": {"x": [0, float("inf")]}}},
+            {"partition": {"rule": "iid", "options": {"x": [0, inf]}}},
             ["partition.options.x.1 = inf"],
         ),
-        ({"training": {**RECIPE["training"], "momntum": 1}}, ["training.momntum", "momentum"]),
+        ({"training": {**TRAINING, "momntum": 1}}, ["training.momntum", "momentum"]),
         ({"training": {"rounds": 1}}, ["training.epochs", "is missing", "more"]),
         (
             {"training": {"rounds": 1, "epochs": 1, "lr": 0.1, "batchsize": 16}},
@@ -62,24 +62,12 @@ def refused(**changes: Any) -> str:
         ({"evaluation": {"rule": "max", "rounds": [9]}}, ["evaluation.rounds", "1 to 3"]),
         ({"evaluation": {"rule": "best-val"}}, ["sets none apart; valid: 'last' or 'max'"]),
         ({"evaluation": {"point": "nowhere"}}, ["unknown evaluation.point 'nowhere'", "pre_agg"]),
-        (
-            {"evaluation": {"point": "post_agg", "points": ["pre_agg"]}},
-            ["unknown evaluation.point 'post_agg'; did you mean pre_agg?"],
-        ),
+        ({"evaluation": {"points": ["pre_agg"]}}, ["point 'post_agg'; did you mean pre_agg?"]),
         ({"input": [3, -1, 8]}, ["input = [3, -1, 8]", "channels >= 1"]),
         ({"input": [1, 16, 8]}, ["input = [1, 16, 8]", "height = width"]),
         ({"input": [1, 4, 4]}, ["height = width >= 8"]),
         ({"clients": 10**9}, ["clients = 1,000,000,000", "valid: 1 to 1,797"]),
-        (
-            {
-                "partition": {
-                    "rule": "pairwise-dirichlet",
-                    "options": {"alpha": 1},
-                    "val_share": 0.1,
-                }
-            },
-            ["holds out validation samples itself"],
-        ),
+        ({"partition": {**PAIRS, "val_share": 0.1}}, ["holds out validation samples itself"]),
         ({"newcomers": {**LATE, "share": 0.5}, "clients": 1}, ["leaves nobody to take part"]),
         ({"newcomers": {**LATE, "share": 1}}, ["newcomers.share = 1"]),
         ({"newcomers": {**LATE, "samples": 0}}, ["newcomers.samples = 0"]),

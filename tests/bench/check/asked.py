@@ -11,16 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = [
-    "torch",
-    "numpy",
-    "scipy.optimize",
-    "scipy.stats",
-    "sklearn.datasets",
-    "pandas",
-    "pyarrow.parquet",
-]
-LIBRARIES += ["pydantic", "safetensors.torch", "filelock", "threadpoolctl", "rich.progress"]
+LIBRARIES = ["torch", "numpy", "scipy.optimize", "scipy.stats", "sklearn.datasets", "pandas"]
+LIBRARIES += ["pyarrow.parquet", "pydantic", "safetensors.torch", "filelock", "threadpoolctl"]
+LIBRARIES += ["rich.progress"]
 """What takes long to import and is no part of the clone."""
 REFERENCE = "here.json"
 
@@ -32,9 +25,8 @@ def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any)
         os.dup2(nowhere, stream)
     os.chdir(clone)
     sys.path.insert(0, clone)
-    sys.dont_write_bytecode = (
-        True  # a file that changes twice a second must not be taken for its predecessor
-    )
+    # a file that changes twice a second must not be taken for its predecessor
+    sys.dont_write_bytecode = True
     from repfl.bench.run import runner
 
     gate: Any = import_module("repfl.bench.check.gate")

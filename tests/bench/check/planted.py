@@ -33,14 +33,8 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Gt: ast.LtE,
     ast.Lt: ast.GtE,
 }
-MASKS = (
-    "fed.communicated",
-    "fed.params.body",
-    "fed.params.head",
-    "fed.params.learnable",
-    "fed.params.norm",
-    "fed.params.stats",
-)
+PARTS = ("body", "head", "learnable", "norm", "stats")
+MASKS = ("fed.communicated", *(f"fed.params.{part}" for part in PARTS))
 SPARED = ("record", "__init__")
 """Functions that only tell, or only remember."""
 
@@ -89,15 +83,13 @@ def _asked(node: ast.AST) -> list[ast.expr]:
 
 def _is_site(node: ast.AST, rates: set[str]) -> bool:
     if isinstance(node, ast.BinOp):
-        return type(node.op) in OPERATORS and not isinstance(
-            node.right, ast.Dict
-        )  # tables are merged with `|`
+        tables = isinstance(node.right, ast.Dict)  # which are merged with `|`
+        return type(node.op) in OPERATORS and not tables
     if isinstance(node, ast.Compare):
         return type(node.ops[0]) in COMPARISONS
     if isinstance(node, ast.Attribute):
-        return ast.unparse(node) in MASKS or (
-            node.attr in rates and ast.unparse(node.value).endswith("hp")
-        )
+        rate = node.attr in rates and ast.unparse(node.value).endswith("hp")
+        return rate or ast.unparse(node) in MASKS
     return isinstance(node, ast.Call) and any(keyword.arg == "weights" for keyword in node.keywords)
 
 
@@ -124,9 +116,8 @@ def _mistaken(node: ast.AST) -> ast.AST:
         node.keywords = [keyword for keyword in node.keywords if keyword.arg != "weights"]
     else:
         text = ast.unparse(node)
-        return ast.parse(
-            f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})", mode="eval"
-        ).body
+        wrong = f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})"
+        return ast.parse(wrong, mode="eval").body
     return node
 
 
@@ -140,22 +131,16 @@ def in_methods(clone: Path) -> Iterator[Mistake]:
     """Some mistakes per method, spread evenly over its code."""
     ours = {n: e for n, e in methods().items() if e.cls.__module__.startswith("repfl.algorithms.")}
     for name, entry in sorted(ours.items()):
-        file, rates = (
-            clone / Path(inspect.getfile(entry.cls)).relative_to(ROOT),
-            rates_of(entry.cls),
-        )
+        file = clone / Path(inspect.getfile(entry.cls)).relative_to(ROOT)
+        rates = rates_of(entry.cls)
         count = len(sites(ast.parse(file.read_text()), rates))
-        for index in sorted(
-            {count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)}
-            if count
-            else ()
-        ):
+        spread = {count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)}
+        for index in sorted(spread if count else ()):
             tree = ast.parse(file.read_text())
             plant = _Plant(sites(tree, rates)[index])
             text = ast.unparse(ast.fix_missing_locations(plant.visit(tree)))
-            yield Mistake(
-                (name,), file.relative_to(clone), text, f"{name}: {plant.before} -> {plant.after}"
-            )
+            what = f"{name}: {plant.before} -> {plant.after}"
+            yield Mistake((name,), file.relative_to(clone), text, what)
 
 
 # -- by hand ---------------------------------------------------------------------------------------

@@ -94,12 +94,8 @@ def test_a_long_curve_is_never_hidden_by_short_ones_however_many() -> None:
     (found,) = across_scales.merged([desk, paper])
     assert isinstance(found, Figure)
     assert found.scale == "paper"
-    assert dict(found.data.groupby("label").size()) == {
-        "FedAvg": 400,
-        "FedPer": 400,
-        "APFL": 2,
-        "Local": 2,
-    }
+    sizes = {"FedAvg": 400, "FedPer": 400, "APFL": 2, "Local": 2}
+    assert dict(found.data.groupby("label").size()) == sizes
     (axes,) = found.draw(lambda width, height: Canvas(figsize=(width, height))).axes
     assert [line.get_label() for line in axes.lines] == ["FedAvg 400", "FedPer 400"]
     assert "desk scale: six clients" in found.notes[-1]
@@ -116,42 +112,35 @@ def test_short_curves_are_drawn_if_there_are_no_long_ones() -> None:
     assert (found.ids, found.notes) == (whole.ids, ())
 
 
+def points(scale: str, ours: list[float], ids: tuple[str, ...] = ("a",), **more: Any) -> Figure:
+    return Figure(
+        *("paper-a", "fig4", "Figure 4", "Points.", scale),
+        ids=ids,
+        stamp=f"{scale} scale",
+        data=pd.DataFrame({**more, "ours": ours}),
+    )
+
+
 def test_points_are_of_the_highest_scale_that_has_any() -> None:
     """Sizes are known at every scale; the cells that they come from are no reason to draw it."""
-    points = {
-        scale: Figure(
-            *("paper-a", "fig4", "Figure 4", "Points.", scale),
-            ids=ids,
-            data=pd.DataFrame({"q": [0.1], "ours": [ours]}),
-        )
-        for scale, ids, ours in (("paper", ("a",), nan), ("desk", ("a", "b"), 7.0))
-    }
-    (found,) = across_scales.merged(list(points.values()))
+    paper, desk = points("paper", [nan], q=[0.1]), points("desk", [7.0], ("a", "b"), q=[0.1])
+    (found,) = across_scales.merged([paper, desk])
     assert found.scale == "desk"
-    filled = replace(points["paper"], data=points["desk"].data)
-    (found,) = across_scales.merged([points["desk"], filled])
+    (found,) = across_scales.merged([desk, replace(paper, data=desk.data)])
     assert found.scale == "paper"
 
 
 def test_a_few_large_points_do_not_hide_many_small_ones() -> None:
     """The larger ones are in the data of the figure, and a note says so."""
-    paper, desk = (
-        Figure(
-            *("paper-a", "fig4", "Figure 4", "Points.", scale),
-            ids=("a",),
-            stamp=f"{scale} scale",
-            data=pd.DataFrame({"source": ["f:1", "f:2", "f:3"], "ours": found}),
-        )
-        for scale, found in (("paper", [9.0, nan, nan]), ("desk", [5.0, 6.0, 7.0]))
-    )
+    sources = ["f:1", "f:2", "f:3"]
+    paper = points("paper", [9.0, nan, nan], source=sources)
+    desk = points("desk", [5.0, 6.0, 7.0], source=sources)
     (found,) = across_scales.merged([paper, desk])
     assert isinstance(found, Figure)
     assert found.scale == "desk"
-    assert dict(zip(found.data["source"], found.data["ours"], strict=True)) == {
-        "f:1": 9.0,
-        "f:2": 6.0,
-        "f:3": 7.0,
-    }
+    assert dict(zip(found.data["source"], found.data["ours"], strict=True)) == dict(
+        zip(sources, [9.0, 6.0, 7.0], strict=True)
+    )
     assert "paper scale" in found.notes[-1]
 
 

@@ -1,4 +1,4 @@
-"""Floors need the data and no training; the committed ones come out again."""
+"""Floors and pictures of splits need no training and no data: what is committed comes out again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 from repfl.bench.evidence import floors
 from repfl.bench.evidence.measured import folder_of
 from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.recipes import recipe_from
+from repfl.bench.report.site import splits
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.partition import ClientSplits, majority_accuracy, partition
@@ -61,3 +64,13 @@ def test_floors_come_out_again(paper: str) -> None:
 
 def test_every_documented_paper_has_its_floors() -> None:
     assert all((folder_of(paper) / "floors.csv").exists() for paper in grids.printed())
+
+
+def test_a_split_from_published_class_counts_is_the_split_of_the_data() -> None:
+    (row,) = (r for r in floors.read("fedobp") if r["recipe"] == "cifar10-dir0.1")
+    planned = plan(Selection(scale="paper", artefacts=["fedobp/table3"], datasets=["cifar10"]))
+    item = next(item for item in planned if item.column == "cifar10-dir0.1")
+    pool = splits._pool("cifar10")
+    assert pool is not None
+    shares = partition(pool, recipe_from(dict(item.cell.recipe), item.key), int(row["seed"]))
+    assert shares.digest == row["partition"]

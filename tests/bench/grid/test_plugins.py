@@ -171,24 +171,21 @@ class Mine(Method):
 """
 
 
+PRELUDE = """
+from repfl.algorithms import models
+from repfl.datasets.core import custom, partition
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("from repfl.algorithms.models import register\nregister('tiny')(print)", "twice"),
-        ("from repfl.algorithms.models import register\nregister('My Net')(print)", "my-net|y-et"),
+        ("models.register('tiny')(print)", "'tiny' is registered twice"),
+        ("models.register('My Net')(print)", "my-net|y-et"),
+        ("custom.register(custom.from_arrays('digits', dict, classes='ab', shape=(2,)))", "twice"),
+        ("partition.partitioner('iid', dict)(print)", "'iid' is registered twice"),
         (
-            "from repfl.datasets.core.custom import from_arrays, register\n"
-            "register(from_arrays('digits', dict, classes='ab', shape=(2,)))",
-            "'digits' is registered twice",
-        ),
-        (
-            "from repfl.datasets.core.partition import partitioner\n"
-            "partitioner('iid', dict)(print)",
-            "'iid' is registered twice",
-        ),
-        (
-            "from repfl.datasets.core.custom import from_npz, register\n"
-            "register(from_npz('pics', 'x.npz', classes='ab', shape=(3, 16, 16)))",
+            "custom.register(custom.from_npz('pics', 'x.npz', classes='ab', shape=(3, 16, 16)))",
             "valid: (height, width, channels) of square images",
         ),
         (METHOD.format(share=1.9, family="mask"), "default share = 1.9 is not valid: input should"),
@@ -198,7 +195,7 @@ class Mine(Method):
 def test_names_are_checked_and_taken_once(
     here: Here, tmp_path: Path, text: str, words: str
 ) -> None:
-    (tmp_path / "plugin.py").write_text(text)
+    (tmp_path / "plugin.py").write_text(PRELUDE + text)
     before = {kind: set(names) for kind, names in plugins.registries().items()}
     said = here("data", "list", "--plugin", tmp_path / "plugin.py")
     assert said.code == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from functools import cache
 from math import nan
 from pathlib import Path
@@ -50,19 +49,6 @@ def everything() -> list[Table]:
 def test_fixed_evidence_gives_the_golden_bytes(file: str) -> None:
     """If a change is meant: python -m tests.bench.report.sample."""
     assert sample.golden()[file].encode() == (sample.GOLDEN / file).read_bytes()
-
-
-@pytest.mark.parametrize("form", [render.csv, markdown, latex])
-def test_a_changed_record_changes_only_the_line_of_its_row(form: Callable[[Table], str]) -> None:
-    moved = sample.FOUND | {("FedAvg", "hard"): (0.69, 0.70, 0.71)}
-    before, after = (
-        form(sample.small_table(sample.SmallEvidence(found=f))).splitlines()
-        for f in (sample.FOUND, moved)
-    )
-    changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    start = {"csv": 'FedAvg,hard,"CIFAR-10', "markdown": "| FedAvg |", "latex": "FedAvg &"}
-    assert len(changed) == 1
-    assert all(line.startswith(start[form.__name__]) for line in changed[0])
 
 
 def faults(text: str) -> list[str]:

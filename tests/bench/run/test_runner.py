@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ import pytest
 
 from repfl.bench.cli.main import call
 from repfl.bench.run import runner
-from tests.bench.conftest import FAULTY, GRID, Here, digests, repfl, start
+from tests.bench.conftest import FAULTY, GRID, ROOT, Here, digests, environment, repfl
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
     '{ label = "FedAvg", method = "fedavg" }]\nrecipes = ["two", "three"]',
@@ -75,7 +76,16 @@ def test_a_run_outside_the_main_thread_leaves_signals_alone() -> None:
 
 def test_a_signal_ends_a_run_cleanly(tmp_path: Path) -> None:
     grid = slow_grid(tmp_path, rounds=10_000)
-    process = start(*command(grid, tmp_path / "r", "--executor", "processes", "--workers", "1"))
+    words = command(grid, tmp_path / "r", "--executor", "processes", "--workers", "1")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "repfl", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
+    )
     while not list((tmp_path / "r").glob(".running/*.safetensors")):
         time.sleep(0.05)
         assert process.poll() is None, process.communicate()[0]

@@ -13,31 +13,18 @@ VALIDATION = {1: 0.1, 2: 0.2, 3: 0.8, 4: 0.8}
 
 
 def rows() -> list[tuple[int, str, float]]:
-    found = [(r, "post_agg/mean", v) for r, v in MEANS.items()] + [
-        (r, "post_agg/pooled", v / 2) for r, v in MEANS.items()
-    ]
-    found += [
-        (4, "post_agg/std", 0.05),
-        (4, "post_agg/decile", 0.2),
-        (2, "note/sparsity", 1.0),
-        (4, "note/sparsity", 3.0),
-    ]
-    found += [
-        (r, f"post_agg/val/{name}", v) for r, v in VALIDATION.items() for name in ("mean", "pooled")
-    ]
+    found = [(r, "post_agg/mean", v) for r, v in MEANS.items()]
+    found += [(r, "post_agg/pooled", v / 2) for r, v in MEANS.items()]
+    found += [(4, "post_agg/std", 0.05), (4, "post_agg/decile", 0.2)]
+    found += [(2, "note/sparsity", 1.0), (4, "note/sparsity", 3.0)]
+    for name in ("mean", "pooled"):
+        found += [(r, f"post_agg/val/{name}", v) for r, v in VALIDATION.items()]
     return found + [(r, "traffic/up_values", 10.0) for r in MEANS]
 
 
 def evaluation(**changes: Any) -> dict[str, Any]:
-    return {
-        "evaluation": {
-            "point": "post_agg",
-            "average": "clients",
-            "rule": "last",
-            "rounds": [],
-            **changes,
-        }
-    }
+    usual = {"point": "post_agg", "average": "clients", "rule": "last", "rounds": []}
+    return {"evaluation": {**usual, **changes}}
 
 
 @pytest.mark.parametrize(
