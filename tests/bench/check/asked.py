@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,21 +33,25 @@ def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any)
 
     assert str(gate.__file__).startswith(clone)
     runner.choose_executor = lambda *_: ("inline", 1)
-    every, whole = gate.cells, gate.read_reference
-    gate.cells = lambda names: {
-        key: planned
-        for key, planned in every(names).items()
-        if not recipes or planned.column in recipes
-    }
-    asked = gate.cells(names)
-    gate.read_reference = lambda path: narrowed(whole(path), asked)
+    if recipes:
+        narrow(gate, names, recipes, setattr)
     pipe.send(told(gate.check(Path(REFERENCE), names, 1)))
 
 
-def narrowed(reference: dict[str, Any], asked: Container[str]) -> dict[str, Any]:
-    """A reference of the cells that are asked for alone."""
-    cells = {key: cell for key, cell in reference["cells"].items() if key in asked}
-    return {**reference, "cells": cells}
+def narrow(
+    gate: Any, names: Sequence[str], recipes: Container[str], put: Callable[[Any, str, Any], None]
+) -> None:
+    """Let the gate compute and compare the cells of some recipes alone."""
+    whole = gate.read_reference
+    kept = {key: each for key, each in gate.cells(names).items() if each.column in recipes}
+
+    def narrowed(path: Path | None) -> dict[str, Any]:
+        reference = whole(path)
+        cells = {key: cell for key, cell in reference["cells"].items() if key in kept}
+        return {**reference, "cells": cells}
+
+    put(gate, "cells", lambda _: kept)
+    put(gate, "read_reference", narrowed)
 
 
 def told(found: Any) -> list[str]:

@@ -85,21 +85,13 @@ def seeds(patch: pytest.MonkeyPatch, *values: int) -> None:
         patch.setattr(module, "SEEDS", values)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """References that tests share, made once."""
-    return {"folder": tmp_path_factory.mktemp("references")}
-
-
 @pytest.fixture
-def reference(made: dict[str, Path], tmp_path: Path, here: Here) -> Path:
-    """A reference of one's own."""
-    kept = made["folder"] / "reference.json"
+def reference(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, here: Here) -> Path:
+    """A reference of one's own, from one that is made once."""
+    kept = tmp_path_factory.getbasetemp() / "reference.json"
     if not kept.exists():
-        assert (
-            here("check", "--accept", "--reason", "a first look", "--reference", kept, *METHOD).code
-            == 0
-        )
+        accept = ("check", "--accept", "--reason", "a first look", "--reference", kept)
+        assert here(*accept, *METHOD).code == 0
     path = tmp_path / "reference.json"
     path.write_text(kept.read_text())
     return path
@@ -129,11 +121,8 @@ def test_a_changed_method_is_caught_where_it_first_differs(
     louder(monkeypatch)
     said = here("check", "--reference", reference, *METHOD)
     assert said.code == 1
-    assert [line.split()[:2] for line in said.out.splitlines() if line.startswith("fedavg")] == [
-        ["fedavg", "everybody"],
-        ["fedavg", "cohort"],
-        ["fedavg", "star-pfl"],
-    ]
+    lines = [line.split()[:2] for line in said.out.splitlines() if line.startswith("fedavg")]
+    assert lines == [["fedavg", recipe] for recipe in ("everybody", "cohort", "star-pfl")]
     assert "round 1, theta/" in said.out
     assert "+2 %" in said.out
     assert "a first look" in said.out

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from repfl.algorithms.engine.rng import Streams
 from repfl.bench.check import gate
-from tests.bench.check.asked import narrowed
+from tests.bench.check.asked import narrow
 
 NOISE = 1e-13
 LAYERS = {"conv2d", "linear", "bmm", "baddbmm", "matmul", "batch_norm", "group_norm"}
@@ -52,11 +52,7 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list
 
     def check(methods: Sequence[str], seed: int, *recipes: str) -> list[str]:
         if recipes:
-            every, whole = gate.cells, gate.read_reference
-            kept = {key for key, each in every(methods).items() if each.column in recipes}
-            narrow = lambda names: {key: every(names)[key] for key in sorted(kept)}  # noqa: E731
-            monkeypatch.setattr(gate, "cells", narrow)
-            monkeypatch.setattr(gate, "read_reference", lambda path: narrowed(whole(path), kept))
+            narrow(gate, methods, recipes, monkeypatch.setattr)
         with Rounding(seed) as rounding:
             found = gate.check(None, methods, 1)
         assert rounding.layers > 100 * found.cells

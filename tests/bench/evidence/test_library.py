@@ -41,12 +41,8 @@ def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute)
     first = cells.iloc[0]
     assert 0 <= first["value"] <= 1
     assert math.isnan(cells["value"][1])
-    assert (first["row"], first["column"], first["column_label"], first["seed"]) == (
-        "Local",
-        "two",
-        "two clients",
-        0,
-    )
+    names = ["row", "column", "column_label", "seed"]
+    assert list(first[names]) == ["Local", "two", "two clients", 0]
     assert first["partition.alpha"] == 0.5
     assert first["recipe.training.rounds"] == 2
     assert first["recipe.evaluation.points"] == ("pre_agg", "post_agg")
@@ -75,17 +71,12 @@ def test_only_the_named_curves_are_read(grid: Path, store: Store, compute: Compu
     found, ids = evidence(items, store), [item.cell.id for item in items]
     curves = found.rounds(ids, "post_agg/mean", "traffic/")
     assert set(curves["id"]) == {ids[0]}
-    assert set(curves["name"]) == {
-        "post_agg/mean",
-        *(f"traffic/{d}_{what}" for d in ("up", "down") for what in ("values", "codes")),
-    }
+    traffic = {f"traffic/{d}_{what}" for d in ("up", "down") for what in ("values", "codes")}
+    assert set(curves["name"]) == {"post_agg/mean", *traffic}
     assert list(curves["round"][:2]) == [1, 2]
     assert found.arrays(ids[0], dict) == {}
-    for nothing in (
-        found.rounds([]),
-        found.rounds(ids, "traffic"),
-        found.rounds(ids[1:], "post_agg/mean"),
-    ):
+    for asked in (([],), (ids, "traffic"), (ids[1:], "post_agg/mean")):
+        nothing = found.rounds(*asked)
         assert nothing.empty
         assert list(nothing.columns) == ["id", "name", "round", "value"]
 

@@ -85,15 +85,8 @@ def write(out: Path) -> Book:
     }
     told = {"title": "A <i>paper</i>", "year": 2025, "sources": "arXiv 2102.07078, code: none"}
     notes = "# Notes\n\n| # | what |\n|---|---|\n| 17 | a [file](x.py) |\n"
-    scale = {
-        "scale": "paper",
-        "cells": 27,
-        "done": 24,
-        "hours": 2.0,
-        "devices": "cpu",
-        "last": "2026",
-    }
-    told |= {"notes": notes, "coverage": [scale]}
+    scale = {"scale": "paper", "cells": 27, "done": 24, "hours": 2.0, "devices": "cpu"}
+    told |= {"notes": notes, "coverage": [scale | {"last": "2026"}]}
     book = Book(
         sheets,
         {"paper-a": told, "paper-b": {"title": "Another one"}},

@@ -110,25 +110,21 @@ def test_cells_that_do_not_fit_beside_each_other_run_one_after_the_other(tmp_pat
 @pytest.mark.parametrize(
     ("workers", "device", "per_gpu", "expected"),
     [
-        (None, "cpu", 1, ("processes", 8)),
-        (3, "cpu", 1, ("processes", 3)),
-        (None, "cuda", 1, ("processes", 2)),
-        (None, "cuda", 3, ("processes", 6)),
-        (4, "cuda", 3, ("processes", 4)),
-        (9, "cuda", 1, ("processes", 2)),
+        (None, "cpu", 1, 8),
+        (3, "cpu", 1, 3),
+        (None, "cuda", 1, 2),
+        (None, "cuda", 3, 6),
+        (4, "cuda", 3, 4),
+        (9, "cuda", 1, 2),
     ],
 )
 def test_per_gpu_alone_says_how_many_cells_share_a_gpu(
-    workers: int | None,
-    device: str,
-    per_gpu: int,
-    expected: tuple[str, int],
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, workers: int | None, device: str, per_gpu: int, expected: int
 ) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: 2)
     monkeypatch.setattr(machine, "processors", lambda: 8)
     options = Options(device=device, per_gpu=per_gpu)
-    assert runner.choose_executor(None, workers, 99, options) == expected
+    assert runner.choose_executor(None, workers, 99, options) == ("processes", expected)
 
 
 def test_inline_promises_one_worker() -> None:

@@ -14,11 +14,14 @@ from repfl.bench.store import versions
 from repfl.bench.store.versions import Standing
 from repfl.datasets.core import partition, registry
 
-CELL = {
-    "method": "fedavg",
-    "recipe": {"dataset": "digits", "model": "tiny", "partition": {"rule": "iid"}},
-}
+RECIPE: dict[str, Any] = {"dataset": "digits", "model": "tiny", "partition": {"rule": "iid"}}
+CELL = {"method": "fedavg", "recipe": RECIPE}
 TODAY = {"engine": ENGINE, "method": 1, "dataset": 1, "rule": 1}
+
+
+def test_a_result_of_todays_versions_is_current() -> None:
+    assert versions.of_cell(CELL) == TODAY
+    assert versions.standing(TODAY, CELL) == Standing(True)
 
 
 def engine(patch: pytest.MonkeyPatch) -> None:
@@ -26,8 +29,8 @@ def engine(patch: pytest.MonkeyPatch) -> None:
 
 
 def of_method(patch: pytest.MonkeyPatch) -> None:
-    entry = method.methods()["fedavg"]
-    patch.setitem(method._REGISTRY, "fedavg", replace(entry, version=2))
+    newer = replace(method.methods()["fedavg"], version=2)
+    patch.setitem(method._REGISTRY, "fedavg", newer)
 
 
 def of_dataset(patch: pytest.MonkeyPatch) -> None:
@@ -35,14 +38,8 @@ def of_dataset(patch: pytest.MonkeyPatch) -> None:
 
 
 def of_rule(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(
-        partition._PARTITIONERS, "iid", partition.partitioners()["iid"]._replace(version=2)
-    )
-
-
-def test_a_result_of_todays_versions_is_current() -> None:
-    assert versions.of_cell(CELL) == TODAY
-    assert versions.standing(TODAY, CELL) == Standing(True)
+    newer = partition.partitioners()["iid"]._replace(version=2)
+    patch.setitem(partition._PARTITIONERS, "iid", newer)
 
 
 @pytest.mark.parametrize(
@@ -61,33 +58,25 @@ def test_a_raised_version_makes_results_stale_and_is_named(
     assert versions.standing(TODAY, CELL) == Standing(False, words)
 
 
-def test_a_version_that_a_result_lacks_is_not_taken_for_todays() -> None:
-    assert versions.standing({"engine": ENGINE}, CELL).reason == (
-        "made by method 0 (today 1), dataset 0 (today 1), rule 0 (today 1)"
-    )
-
-
-def test_a_result_of_a_plugin_that_is_not_loaded_is_stale() -> None:
-    made = {**TODAY, "plugin": "a" * 64}
-    assert "is not loaded" in versions.standing(made, CELL).reason
+@pytest.mark.parametrize(
+    ("made", "changed", "words"),
+    [
+        ({"engine": ENGINE}, {}, "made by method 0 (today 1), dataset 0 (today 1), rule 0 (today"),
+        ({**TODAY, "plugin": "a" * 64}, {}, "is not loaded"),
+        (TODAY, {"method": "gone"}, "there is no method 'gone' today"),
+        (TODAY, {"recipe": {"dataset": "gone"}}, "there is no data set 'gone' today"),
+        (TODAY, {"recipe": RECIPE | {"partition": {"rule": "gone"}}}, "no partition rule 'gone'"),
+    ],
+)
+def test_what_lacks_a_version_or_is_gone_is_stale(
+    made: dict[str, Any], changed: dict[str, Any], words: str
+) -> None:
+    found = versions.standing(made, {**CELL, **changed})
+    assert not found.current
+    assert words in found.reason
 
 
 def test_a_line_of_a_clone_with_changes_is_stale() -> None:
     line = {"versions": TODAY, "commit": "0123456789abcdef", "dirty": False}
     assert versions.of_line(line, CELL).current
     assert "clone with changes" in versions.of_line({**line, "dirty": True}, CELL).reason
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"method": "gone"}, "there is no method 'gone' today"),
-        ({"recipe": {"dataset": "gone"}}, "there is no data set 'gone' today"),
-        (
-            {"recipe": {**CELL["recipe"], "partition": {"rule": "gone"}}},  # type: ignore[dict-item]
-            "there is no partition rule 'gone' today",
-        ),
-    ],
-)
-def test_what_is_gone_has_no_current_results(changed: dict[str, Any], words: str) -> None:
-    assert versions.standing(TODAY, {**CELL, **changed}) == Standing(False, words)
