@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,9 +33,8 @@ title = "Table 1"
 
 
 @pytest.fixture(autouse=True)
-def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def _root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("REPFL_DATA", str(tmp_path / "root"))
-    return tmp_path / "root"
 
 
 @pytest.fixture
@@ -46,18 +44,6 @@ def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "a-paper").mkdir()
     (tmp_path / "a-paper" / "grid.toml").write_text(GRID)
     monkeypatch.setattr(grid, "ROOT", tmp_path)
-
-
-@pytest.fixture
-def refused(here: Here) -> Callable[..., str]:
-    """Return the one line of a command that ends with exit code 2."""
-
-    def run(*arguments: str | Path) -> str:
-        said = here("data", *arguments)
-        assert (said.code, said.err.count("\n")) == (2, 1), said
-        return said.err
-
-    return run
 
 
 def test_list_has_everything_a_script_needs(here: Here, paper: None) -> None:
@@ -100,10 +86,10 @@ def test_import_list_and_verify_agree(
         (["get", "organamnist", "--edition", "medmnist-4"], "no edition 'medmnist-4'"),
     ],
 )
-def test_wrong_names_are_refused(
-    refused: Callable[..., str], paper: None, arguments: list[str], words: str
-) -> None:
-    assert words in refused(*arguments)
+def test_wrong_names_are_refused(here: Here, paper: None, arguments: list[str], words: str) -> None:
+    said = here("data", *arguments)
+    assert (said.code, said.err.count("\n")) == (2, 1), said
+    assert words in said.err
 
 
 def test_show_prints_the_class_by_client_table_and_writes_a_figure(

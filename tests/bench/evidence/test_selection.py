@@ -14,7 +14,7 @@ import pytest
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.line import Curve
-from repfl.bench.evidence.selection import Choice, choices, settled
+from repfl.bench.evidence.selection import Choice, Trial, choices, settled
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Record
@@ -80,6 +80,12 @@ def chosen(tmp_path: Path, made: Mapping[Any, Curves | str], text: str = TUNED) 
     return found
 
 
+def best(tmp_path: Path, made: Mapping[Any, Curves | str], text: str = TUNED) -> Trial:
+    found = chosen(tmp_path, made, text).best
+    assert found is not None
+    return found
+
+
 def test_validation_chooses_and_the_test_score_stands_beside_it(tmp_path: Path) -> None:
     made = {
         (0.1, 0): scores([0.5, 0.5], [0.9, 0.9]),
@@ -99,8 +105,7 @@ def test_validation_chooses_and_the_test_score_stands_beside_it(tmp_path: Path) 
 def test_where_the_best_round_counts_it_is_that_of_validation(tmp_path: Path) -> None:
     text = TUNED + 'evaluation = { rule = "best-val" }\n'
     made = {(rate, seed): scores([0.9, 0.6], [0.7, 0.8]) for rate in (0.1, 0.2) for seed in (0, 1)}
-    found = chosen(tmp_path, made, text).best
-    assert found is not None
+    found = best(tmp_path, made, text)
     assert (found.row, found.val, found.test) == ("lr 0.1", pytest.approx(90), pytest.approx(70))
 
 
@@ -120,11 +125,8 @@ def test_of_equal_trials_the_first_is_the_best_in_whatever_order_their_shares_we
 ) -> None:
     made = {(rate, 0): scores([val], [rate]) for rate, val in ((0.1, 0.3), (0.2, 0.1 + 0.2))}
     assert made[0.2, 0] != made[0.1, 0]
-    found = chosen(
-        tmp_path, made | {(0.1, 1): scores([0.3], [0.1]), (0.2, 1): scores([0.3], [0.2])}
-    )
-    assert found.best is not None
-    assert found.best.row == "lr 0.1"
+    made |= {(rate, 1): scores([0.3], [rate]) for rate in (0.1, 0.2)}
+    assert best(tmp_path, made).row == "lr 0.1"
 
 
 def test_without_validation_data_there_is_nothing_to_choose_by(tmp_path: Path) -> None:
@@ -171,10 +173,8 @@ def test_every_study_of_a_search_has_a_choice_of_its_own(tmp_path: Path) -> None
 
 def test_a_table_shows_the_chosen_trial_of_every_study(tmp_path: Path) -> None:
     shown = settled(*search(tmp_path))
-    assert [(item.row, item.cell.seed, item.trial) for item in shown] == [
-        ("FedAvg", 0, 1),
-        ("FedAvg", 1, 1),
-    ]
+    told = [(item.row, item.cell.seed, item.trial) for item in shown]
+    assert told == [("FedAvg", 0, 1), ("FedAvg", 1, 1)]
 
 
 def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> None:
@@ -188,6 +188,4 @@ def test_a_trial_without_validation_scores_is_never_chosen(tmp_path: Path) -> No
     good = scores([0.2], [0.3])
     made = {(rate, seed): good for rate in (0.1, 0.2) for seed in (0, 1)}
     made |= {(0.3, seed): {"post_agg/mean": [0.99]} for seed in (0, 1)}
-    found = chosen(tmp_path, made).best
-    assert found is not None
-    assert found.row == "lr 0.1"
+    assert best(tmp_path, made).row == "lr 0.1"

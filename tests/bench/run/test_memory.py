@@ -9,7 +9,7 @@ import pytest
 from repfl.bench.grid.cell import canonical
 from repfl.bench.run import machine, memory
 from repfl.bench.store.store import Record
-from tests.bench.conftest import GRID, Here, task
+from tests.bench.conftest import Here, task
 
 MODEL = 878538 * 4
 """Bytes of cnn4 for 32 x 32 x 3 and 10 classes."""
@@ -34,15 +34,11 @@ def test_what_cells_like_it_have_held_is_believed() -> None:
 
 
 def test_a_cell_that_no_memory_can_hold_is_refused_and_the_others_run(
-    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grid = tmp_path / "tests.toml"
-    grid.write_text(GRID)
-    three = "clients = 3"
     monkeypatch.setattr(machine, "room", lambda device: (2 << 30, 4 << 30))
-    monkeypatch.setattr(
-        memory, "needed", lambda cell, *_: (9 if f"{cell.recipe['clients']}" in three else 1) << 30
-    )
+    needed = {2: 1 << 30, 3: 9 << 30}
+    monkeypatch.setattr(memory, "needed", lambda cell, *_: needed[cell.recipe["clients"]])
     said = here("run", "--grid", grid, "--results", tmp_path / "r", "--executor", "inline")
     assert said.code == 2
     assert "needs about 9.0 GiB of memory, and there are 4.0 GiB" in said.err

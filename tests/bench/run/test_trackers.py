@@ -12,7 +12,7 @@ import pytest
 
 from repfl.bench.run import trackers
 from repfl.bench.store.store import Store
-from tests.bench.conftest import GRID, Compute, Here, stored, task
+from tests.bench.conftest import Compute, Here, stored, task
 
 SEEN: list[tuple[str, Any]] = []
 
@@ -72,11 +72,9 @@ def test_a_tracker_that_fails_costs_a_warning(store: Store, compute: Compute) ->
 
 @pytest.mark.parametrize("name", ["tensorflow", "os:path", f"{__name__}:Nobody", "wandb"])
 def test_what_is_no_tracker_is_refused_at_once(
-    name: str, here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)  # as if it were not installed
-    grid = tmp_path / "tests.toml"
-    grid.write_text(GRID)
     said = here("run", "--grid", grid, "--results", tmp_path / "r", "--track", name)
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert f"--track {name}" in said.err.replace("'", "")
