@@ -210,8 +210,3 @@ def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(
     assert found["short"] == found["same"]
     assert found["short"] == found["long"]
     assert len(set(found["long"])) == {"smoke": 12, "desk": 3}[scale]
-
-
-def test_the_grids_of_the_suite_are_valid_at_every_scale() -> None:
-    for scale in ("smoke", "desk", "paper"):
-        assert plan(Selection(scale=scale))

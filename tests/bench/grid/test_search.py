@@ -56,27 +56,18 @@ def test_methods_try_the_same_values_of_what_they_share(tmp_path: Path) -> None:
     assert rates(by_row[0]) == rates(by_row[1])
 
 
-def test_a_grid_searches_a_hyper_parameter_that_the_method_does_not(tmp_path: Path) -> None:
-    block = f"search = {{ trials = 3, over = {RANGE[:-1]}, rate = {{ log = [0.01, 0.1] }} }} }}"
-    plain, wider = (
-        searched(tmp_path, text, "fedbabu")
-        for text in (f"search = {{ trials = 3, over = {RANGE} }}", block)
-    )
-    assert rates(wider) == rates(plain)  # draws depend on a dimension's name
-    assert all("rate" not in item.cell.hp for item in plain)
-    assert all(0.01 <= item.cell.hp["rate"] <= 0.1 for item in wider)
-    assert [item.cell.hp["epochs"] for item in wider] == [item.cell.hp["epochs"] for item in plain]
-
-
-def test_a_method_beside_a_searched_table_has_trials_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "pulls"), [("ditto", 6), ("ditto[lam=0.25]", 1)])
+def test_a_method_beside_a_searched_table_searches_what_its_row_does_not_fix(
+    tmp_path: Path, method: str, pulls: int
+) -> None:
     searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg")
-    asked = Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=["ditto"])
+    asked = Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=[method])
     found = plan(asked)
-    assert [(item.cell.seed, item.trial) for item in found] == [
-        (seed, trial) for seed in (0, 1) for trial in (1, 2, 3)
-    ]
-    assert len({item.cell.hp["lam"] for item in found}) == 6
-    assert {item.guest for item in found} == {"ditto"}
+    trials = [(seed, trial) for seed in (0, 1) for trial in (1, 2, 3)]
+    assert [(item.cell.seed, item.trial) for item in found] == trials
+    assert len({item.cell.hp["lam"] for item in found}) == pulls
+    assert len(set(rates(found))) == 3
+    assert {item.guest for item in found} == {method}
 
 
 def test_a_method_joins_beside_rows_that_search_what_it_has_not(tmp_path: Path) -> None:
@@ -122,14 +113,6 @@ def test_a_misspelt_limit_of_a_hyper_parameter_is_refused(
     (tmp_path / "own.py").write_text(OWN.format(limit="lessthan=1", search="None"))
     with pytest.raises(UserError, match="unknown limit; valid: ge, gt, le, lt"):
         plugged(tmp_path / "own.py")
-
-
-def test_what_a_row_fixes_is_not_searched(tmp_path: Path) -> None:
-    searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg")
-    asked = ["ditto[lam=0.25]"]
-    found = plan(Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=asked))
-    assert {item.cell.hp["lam"] for item in found} == {0.25}
-    assert len(set(rates(found))) == 3
 
 
 def test_draws_depend_on_their_address_alone() -> None:

@@ -26,7 +26,6 @@ from tests.bench.conftest import Compute, digests, stored, task
 @pytest.mark.parametrize(
     ("method", "changes"),
     [
-        ("fedavg", {}),
         ("fedpurin", {"evaluation": {"tallies": ["mask"]}, "model": "tiny-bn"}),
         ("dfedavgm", {"clients": 4}),
         ("fedavg", {"clients": 4, "participation": 0.5}),
