@@ -235,6 +235,12 @@ def environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
 
 
+def python(code: str, *arguments: str) -> str:
+    """Return what a process of its own prints."""
+    command, where = [sys.executable, "-c", code, *arguments], environment()
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=where).stdout
+
+
 def repfl(
     *arguments: str | Path, cwd: Path = ROOT, umask: int = -1, **variables: str
 ) -> subprocess.CompletedProcess[str]:

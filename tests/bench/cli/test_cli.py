@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from repfl.bench.cli import main as cli
 from repfl.bench.cli.printing import screen
 from repfl.bench.grid import catalog
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, GRID, ROOT, Here, environment
+from tests.bench.conftest import FAULTY, GRID, ROOT, Here, python
 
 ROWS = re.compile(r"^rows = .*Local.*$", re.MULTILINE)
 
@@ -182,15 +180,7 @@ def test_methods_are_listed_without_importing_them(
         "import sys; from repfl.bench.cli.main import call; call(['list', 'methods']);"
         f" print([m for m in {heavy} if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        cwd=ROOT,
-        check=True,
-    )
-    assert done.stdout.endswith("[]\n")
+    assert python(code).endswith("[]\n")
 
 
 def test_artefacts_count_what_is_published_with_the_code(here: Here, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report.site import facts
 from repfl.bench.store.store import Store
-from tests.bench.conftest import Compute, Here, task
+from tests.bench.conftest import Compute, Here, python, task
 
 
 def test_the_self_test_reads_records_and_no_curves(
@@ -40,12 +38,10 @@ def test_a_report_of_which_nothing_has_changed_computes_nothing(here: Here, tmp_
     first = here(*asked)
     assert first.code == 0
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
-    again = subprocess.run(
-        [sys.executable, "-c", LIGHT, *asked], capture_output=True, text=True, check=True
-    )
-    assert again.stdout.splitlines()[-1] == "0 []"
+    again = python(LIGHT, *asked)
+    assert again.splitlines()[-1] == "0 []"
     told = first.out.split("report: ")[0]
-    assert again.stdout.split("report: ")[0] == told
+    assert again.split("report: ")[0] == told
     assert {path: path.stat().st_mtime_ns for path in files} == files
 
 

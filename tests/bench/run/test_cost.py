@@ -26,12 +26,12 @@ def expected(done: Task) -> float:
     return cost.Speeds().seconds(done.cell)
 
 
-def keep(store: Store, done: Task, times: float, device: str = "cpu", **told: float) -> None:
+def keep(store: Store, done: Task, times: float, device: str = "cpu") -> None:
     """A record of a cell that took so many times as long as on the reference machine."""
     spent = times * expected(done)
     seconds = {"train": 0.9 * spent, "evaluate": 0.1 * spent, "wall": 7 * spent}
     seconds |= {"processor": spent} if device == "cpu" else {}
-    origin = {"device": device, "chunk": cost.STACK, "seconds": seconds | told}
+    origin = {"device": device, "chunk": cost.STACK, "seconds": seconds}
     store.put(Record(done.cell.id, done.cell.json, "done", "", {}, origin), {})
 
 
@@ -44,18 +44,17 @@ def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
 
 
 @pytest.mark.parametrize(
-    "partition",
+    ("rule", "options"),
     [
-        {
-            "rule": "pairwise-dirichlet",
-            "options": {"alpha": 0.5, "train_share": 0.1, "test_share": 0.2},
-        },
-        {"rule": "class-dirichlet", "options": {"alpha": 1.0, "test_share": 0.3}},
-        {"rule": "client-dirichlet", "options": {"alpha": 0.5, "train": 30, "test": 10}},
+        ("pairwise-dirichlet", {"alpha": 0.5, "train_share": 0.1, "test_share": 0.2}),
+        ("class-dirichlet", {"alpha": 1.0, "test_share": 0.3}),
+        ("client-dirichlet", {"alpha": 0.5, "train": 30, "test": 10}),
     ],
 )
-def test_work_counts_the_samples_that_clients_really_have(partition: dict[str, Any]) -> None:
-    wanted = lasting(partition=partition, clients=4)
+def test_work_counts_the_samples_that_clients_really_have(
+    rule: str, options: dict[str, Any]
+) -> None:
+    wanted = lasting(partition={"rule": rule, "options": options}, clients=4)
     real = clients_of(wanted.cell)
     done = cost.work("fedavg", {}, wanted.cell.recipe)
     assert done.samples == pytest.approx(100 * real.samples, rel=0.1)  # shares are cut per class
@@ -122,9 +121,8 @@ def test_failed_damaged_and_strange_records_are_passed_over(store: Store) -> Non
     keep(store, lasting(seed=1), 99.0)
     (store.folder(lasting(seed=1).cell.id) / "record.json").write_bytes(b"{")
     failed = lasting(seed=2)
-    store.put(
-        Record(failed.cell.id, failed.cell.json, "failed", "no luck", {}, {"device": "cpu"}), {}
-    )
+    fell = Record(failed.cell.id, failed.cell.json, "failed", "no luck", {}, {"device": "cpu"})
+    store.put(fell, {})
     strange = lasting(seed=3).cell.json
     strange["recipe"]["model"] = "somebody's own"
     told = {"device": "cpu", "seconds": {"wall": 1.0, "processor": 1.0}}

@@ -13,15 +13,9 @@ import repfl
 from repfl.bench.errors import UserError
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Store
-from tests.bench.conftest import Compute, stored, task
+from tests.bench.conftest import RECIPE, Compute, stored, task
 
-VALIDATED = {
-    "partition": {
-        "rule": "client-dirichlet",
-        "options": {"alpha": 0.5, "train": 20, "test": 10},
-        "val_share": 0.3,
-    }
-}
+VALIDATED = {"partition": {**RECIPE["partition"], "val_share": 0.3}}
 
 
 def accuracies(store: Store, wanted: Task) -> list[tuple[int, int]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,15 +10,9 @@ import pytest
 from repfl.bench.errors import UserError
 from repfl.bench.run import machine
 from repfl.bench.store.store import Store
-from tests.bench.conftest import Compute, stored, task
+from tests.bench.conftest import Compute, python, stored, task
 
 GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-
-
-def python(code: str, *arguments: str) -> list[str]:
-    """Return the words that a process of its own prints."""
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_devices_have_explicit_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,9 +45,9 @@ print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 @GLIBC
 def test_freed_memory_is_used_again_without_asking_the_system() -> None:
-    accepted, few = python(FAULTS, "kept")
+    accepted, few = python(FAULTS, "kept").split()
     assert accepted == "True"
-    assert 100 * int(few) < int(python(FAULTS, "not")[1])
+    assert 100 * int(few) < int(python(FAULTS, "not").split()[1])
 
 
 @GLIBC
@@ -72,4 +64,4 @@ def test_a_process_is_not_charged_with_what_its_parent_held() -> None:
     held = bytearray(400 << 20)
     held[:: 1 << 12] = b"1" * len(held[:: 1 << 12])
     peak = python("from repfl.bench.run import machine; print(machine.peak('cpu'))")
-    assert int(peak[0]) < len(held)
+    assert int(peak) < len(held)
