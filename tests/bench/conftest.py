@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from repfl.algorithms.core import method as registry
@@ -28,9 +27,6 @@ from repfl.bench.run.attempt import run_task
 from repfl.bench.run.executors import processes
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.store.store import Record, Store
-from repfl.datasets.core import prepare
-from repfl.datasets.core import registry as datasets
-from repfl.datasets.core.custom import from_npz
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).with_name("faulty.py")
@@ -90,26 +86,6 @@ def task(
 ) -> Task:
     """A task of the small recipe."""
     return Task(build_cell(method, hp or {}, recipe(**changes), seed), "repfl run --cell test")
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Task]:
-    """Prepare a data set of one's own, whose features are all equal; a task on it."""
-    monkeypatch.setenv("REPFL_DATA", str(tmp_path))
-    datasets.get("digits")  # loads them all
-    monkeypatch.setattr(datasets, "_REGISTRY", dict(datasets._REGISTRY))
-    place, labels = tmp_path / "own.npz", np.arange(60) % 2
-    datasets.register(from_npz("own", place, classes="ab", shape=(3,)))
-
-    def prepared(value: float) -> Task:
-        held = np.full((60, 3), value, np.float32)
-        np.savez(
-            place, train_features=held, train_labels=labels, test_features=held, test_labels=labels
-        )
-        prepare.download("own")
-        return task(dataset="own", model="mlp", clients=2, partition={"rule": "iid"})
-
-    return prepared
 
 
 @pytest.fixture

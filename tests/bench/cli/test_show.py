@@ -24,13 +24,12 @@ def again(said: Said) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "more",
-    [(), ("--method", "fedper"), ("--plugin", str(FAULTY), "--method", "test-slow[seconds=0]")],
+    "more", [(), ("--plugin", str(FAULTY), "--method", "test-slow[seconds=0]")]
 )
 def test_the_command_that_a_record_ends_with_makes_it_again(
     here: Here, grid: Path, tmp_path: Path, faulty: Path, more: tuple[str, ...]
 ) -> None:
-    """For a grid of one's own, for a method that no grid has, and for one from a file."""
+    """For a grid of one's own, and for a method from a file, which no grid has."""
     first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
     asked = ("--grid", grid, "--artefact", "tests/table1", "--seed", "1", "--executor", "inline")
     assert here("run", *asked, *more, "--results", first.root).code == 0

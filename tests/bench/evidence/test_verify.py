@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -25,7 +26,10 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Record, Store
+from repfl.datasets.core import prepare
+from repfl.datasets.core import registry as datasets
 from repfl.datasets.core.cache import prepared_path
+from repfl.datasets.core.custom import from_npz
 from repfl.datasets.core.errors import DataError
 from tests.bench.conftest import Compute, rewrite, run_in, stored, task
 
@@ -252,9 +256,18 @@ def test_lines_of_cells_that_no_grid_plans_are_noted(copy: Path) -> None:
 
 
 def test_data_that_are_no_longer_what_was_prepared_are_a_finding(
-    store: Store, compute: Compute, own: Callable[[float], Task]
+    store: Store, compute: Compute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert compute(own(0.0)).status == "done"
+    monkeypatch.setenv("REPFL_DATA", str(tmp_path))
+    datasets.get("digits")  # loads them all
+    monkeypatch.setattr(datasets, "_REGISTRY", dict(datasets._REGISTRY))
+    datasets.register(from_npz("own", tmp_path / "own.npz", classes="ab", shape=(3,)))
+    train = {"train_features": np.zeros((60, 3), np.float32), "train_labels": np.arange(60) % 2}
+    both = train | {name.replace("train", "test"): array for name, array in train.items()}
+    np.savez(tmp_path / "own.npz", **both)
+    prepare.download("own")
+    wanted = task(dataset="own", model="mlp", clients=2, partition={"rule": "iid"})
+    assert compute(wanted).status == "done"
     assert of_store(store).findings == []
     with prepared_path("own").open("r+b") as file:
         file.seek(-1, 2)
