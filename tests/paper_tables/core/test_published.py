@@ -11,7 +11,6 @@ from repfl.paper_tables.core.published import FIELDS, read_published
 
 HEAD = ",".join(FIELDS)
 GOOD = "P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,1.77,%,"
-ROOT = Path(__file__).resolve().parents[3] / "paper_tables"
 
 
 def write(folder: Path, *lines: str) -> Path:
@@ -35,10 +34,7 @@ def test_what_is_no_single_number_is_kept_as_printed(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,1.77,%", "more or fewer than 10 fields"),
-        (
-            "P,1,CIFAR-10,alpha=0.1,FedAvg,acc,eighty,1.77,%,",
-            "mean 'eighty' is neither a number nor a range",
-        ),
+        ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,eighty,1.77,%,", "mean 'eighty' is neither"),
         ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,nan,1.77,%,", "mean 'nan' is neither"),
         ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,184.15,1.77,%,", "outside [0, 100] for unit '%'"),
         ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,-1,%,", "std '-1'"),
@@ -66,10 +62,3 @@ def test_a_file_that_is_not_ours_is_named(tmp_path: Path, text: str) -> None:
     found = read_published(tmp_path)
     assert found.frame.empty
     assert "x.csv" in found.problems[0]
-
-
-@pytest.mark.parametrize(
-    "folder", sorted(ROOT.glob("*/published")), ids=lambda path: path.parent.name
-)
-def test_the_files_in_the_repository_are_good(folder: Path) -> None:
-    assert read_published(folder).problems == ()
