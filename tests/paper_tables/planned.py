@@ -21,7 +21,7 @@ from repfl.bench.grid.planned import Planned, cells_of
 from repfl.bench.store.store import Record
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.published import read_published
-from repfl.paper_tables.core.result import Claim, Result, Table
+from repfl.paper_tables.core.result import Result, Table
 
 SHOWN_ROUNDS = 24
 """Curves are cut here, to keep tests fast."""
@@ -151,10 +151,6 @@ class Paper:
     def all(self, scale: str = "smoke") -> list[Result]:
         """Every artefact of the paper."""
         return [self.make(name, scale) for name in self.artefacts]
-
-    def claims(self, name: str, scale: str = "smoke") -> dict[str, Claim]:
-        """An artefact's claims by their text."""
-        return {claim.text: claim for claim in self.make(name, scale).claims}
 
 
 def as_table(found: Result) -> Table:

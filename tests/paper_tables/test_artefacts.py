@@ -5,7 +5,7 @@ and what is missing says so.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -15,7 +15,7 @@ from repfl.bench.grid.grid import printed, read
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import cost
 from repfl.paper_tables.core.figures import sheet, style
-from repfl.paper_tables.core.result import Absent, Figure, Result, Table
+from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Table
 from tests.paper_tables.papers import PAPERS
 from tests.paper_tables.planned import Paper, as_table, planned
 
@@ -226,6 +226,79 @@ def test_a_method_that_somebody_adds_gets_a_row_and_competes(paper: Paper) -> No
     layout = as_table(paper.artefacts[table](given)).layout
     assert "mine" in layout.rows
     assert "mine" not in layout.aside
+
+
+def verdicts(result: Result) -> set[str]:
+    numbers = getattr(result, "frame", getattr(result, "data", {}))
+    return set(numbers["verdict"].dropna()) if "verdict" in numbers else set()
+
+
+@of_papers
+def test_at_the_paper_s_scale_every_printed_number_has_one_of_ours_beside(paper: Paper) -> None:
+    for result in paper.all("paper"):
+        assert "not measured" not in verdicts(result), result.name
+
+
+# -- claims ----------------------------------------------------------------------------------------
+
+
+def claims(paper: Paper, scale: str) -> dict[str, Claim]:
+    found = [claim for result in paper.all(scale) for claim in result.claims]
+    assert len({claim.id for claim in found}) == len(found)
+    return {claim.id: claim for claim in found}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk"])
+@of_papers
+def test_below_the_paper_s_scale_only_what_is_free_of_scale_is_judged(
+    paper: Paper, scale: str
+) -> None:
+    found = claims(paper, scale)
+    assert list(found) == list(claims(paper, "paper"))
+    for claim in found.values():
+        assert claim.scale == scale
+        assert claim.free or claim.holds is None, claim.id
+        assert claim.suggests is None or not claim.free
+
+
+STATED = {
+    "fedobp": ("high-on-cifar10", "near-optimum-at-200", "quoted-nonorm", "margin-cifar10-0.1"),
+    "fedpurin": ("uplink-reduction", "overhead-reduction", "none-silenced"),
+    "fedselect": ("few-images-fedbabu", "average-improvement"),
+    "pfeddst": ("lead-on-cifar10", "dfedpgp-leads-on-cifar100"),
+    "star-pfl": ("communication-reduction", "accuracy-gain", "faster-than-fedbn-fedap"),
+}
+
+
+@of_papers
+def test_sentences_that_state_a_number_are_never_pointed_against(paper: Paper) -> None:
+    known = claims(paper, "desk")
+    for name in STATED[paper.name]:
+        assert replace(known[name], found=False).suggests is None, name
+
+
+QUOTED = {"eight-compared", "epochs-on-axis", "margin-emnist-0.1", "quoted-cifar10"}
+IN_PRINT: dict[str, tuple[int, set[str]]] = {
+    "fedobp": (33, QUOTED | {"quoted-globalnorm"}),
+    "fedpurin": (15, set()),
+    "fedselect": (10, {"ablations-worse-0.50", "lattice-table3"}),
+    "pfeddst": (0, set()),
+    "star-pfl": (8, set()),
+}
+"""How many claims hold in their paper's own numbers, and which do not."""
+OWN = {"sweeps-met", "organs-measure-learning", "rows-repeated", "close-on-fashion"}
+
+
+@of_papers
+def test_claims_that_their_paper_s_own_numbers_contradict_are_these(paper: Paper) -> None:
+    said = {name: claim.printed for name, claim in claims(paper, "paper").items()}
+    held = sum(each is True for each in said.values())
+    assert (held, {name for name, each in said.items() if each is False}) == IN_PRINT[paper.name]
+
+
+def test_what_no_paper_states_is_a_check_of_ours() -> None:
+    every_one = [claim for paper in PAPERS.values() for claim in claims(paper, "paper").values()]
+    assert {claim.id for claim in every_one if claim.ours} >= OWN
 
 
 # -- the grid --------------------------------------------------------------------------------------

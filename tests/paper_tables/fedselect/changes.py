@@ -43,13 +43,11 @@ def improved(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
 
 
 def as_fedavg(evidence: Doctored) -> None:
-    """All accuracies equal."""
-    best = {rule: {"mean": 0.5, "pooled": 0.5} for rule in ("last", "max", "best_val")}
-    evidence.cells["metrics"] = [
-        {**each, "points": dict.fromkeys(each["points"], best)}
-        for each in evidence.cells["metrics"]
-    ]
-    evidence.set("value", 0.5)
+    """Without a limit, in every seed the accuracy that FedAvg's clients start a round with."""
+    twins = evidence.cells[evidence.cells["row"] == "FedAvg"].set_index("seed")["metrics"]
+    last = twins.map(lambda each: each["points"]["pre_agg"]["last"]["mean"])
+    own = evidence.cells["row"] == "α = 0"
+    evidence.cells.loc[own, "value"] = evidence.cells.loc[own, "seed"].map(last)
 
 
 def everything_personal(evidence: Doctored) -> None:

@@ -62,4 +62,4 @@ class Library(Invented):
 
 
 PAPER = Paper("fedselect", Library)
-evidence, make, table, claims = PAPER.evidence, PAPER.make, PAPER.table, PAPER.claims
+evidence, make, table = PAPER.evidence, PAPER.make, PAPER.table
