@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.core.claims import tried
-from repfl.paper_tables.core.evidence import Arrays, Reduce
 from repfl.paper_tables.core.result import Claim, Figure, Result, Table
 
 
@@ -20,29 +19,15 @@ class Doctored:
     """Evidence that can be changed, and leaves what it was made of as it is."""
 
     def __init__(self, inner: Any) -> None:
-        self.inner, self.scale, self.seeds, self.noise = (
-            inner,
-            inner.scale,
-            inner.seeds,
-            inner.noise,
-        )
+        self.inner = inner
         self.published, self.cells = inner.published.copy(), inner.cells.copy()
         self.curve: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
         return self.curve(self.inner.rounds(ids, *names))
 
-    def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        found: Arrays = self.inner.arrays(cell, reduce)
-        return found
-
-    def trials(self) -> pd.DataFrame:
-        found: pd.DataFrame = self.inner.trials()
-        return found
-
-    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
-        found: pd.DataFrame = self.inner.clients(ids)
-        return found
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
     def set(self, field: str, value: Any) -> None:
         """Give all cells a field."""
@@ -54,9 +39,7 @@ class Doctored:
 
     def state(self, change: Callable[[pd.Series], Any], **where: str) -> None:
         """Change the values of some published numbers."""
-        kept = pd.Series(True, index=self.published.index)
-        for name, value in where.items():
-            kept &= self.published[name] == value
+        kept = (self.published[list(where)] == pd.Series(where)).all(axis=1)
         assert kept.any()
         self.published.loc[kept, "value"] = change(self.published.loc[kept, "value"])
 
@@ -102,11 +85,20 @@ def rendered_anew(evidence: Doctored, result: Result, extra: Any) -> Sequence[Cl
     return found.claims
 
 
+def told(make: Callable[[Doctored], Claim]) -> Judge:
+    """One claim from the changed evidence."""
+    return lambda evidence, result, extra: (make(evidence),)
+
+
+def told_beside(make: Callable[[Doctored, pd.DataFrame], Sequence[Claim]]) -> Judge:
+    """Claims from the changed evidence and the unchanged numbers."""
+    return lambda evidence, result, extra: make(evidence, frame(result))
+
+
 def working(name: str, artefact: str, own: str) -> Case:
     """A claim that a row takes about as many operations as another."""
-    return Case(
-        artefact, (name,), rendered_anew, lambda e: e.work(own, 1.0), lambda e: e.work(own, 9.0)
-    )
+    alike, more = (lambda e, times=times: e.work(own, times) for times in (1.0, 9.0))
+    return Case(artefact, (name,), rendered_anew, alike, more)
 
 
 def propositions(artefact: str, module: Any) -> Case:

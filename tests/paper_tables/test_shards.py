@@ -14,11 +14,8 @@ from repfl.datasets.core import registry
 from repfl.datasets.core.partition import Pool, partition, resolve
 from repfl.datasets.core.recipe import Recipe
 
-BY_BLOCKS = {
-    *(("fedselect", scale) for scale in SCALES),
-    *(("star-pfl", scale) for scale in SCALES),
-    ("pfeddst", "desk"),
-}
+BY_BLOCKS = {(paper, scale) for paper in ("fedselect", "star-pfl") for scale in SCALES}
+BY_BLOCKS.add(("pfeddst", "desk"))
 
 
 def by_blocks(paper: str, scale: str) -> dict[str, Recipe]:
@@ -31,38 +28,24 @@ def by_blocks(paper: str, scale: str) -> dict[str, Recipe]:
         for column in cells.columns
     }
     recipes = {name: grid.recipe(name, scale) for name in sorted(names)}
-    return {
-        name: recipe for name, recipe in recipes.items() if recipe.partition.rule == "class-shards"
-    }
+    return {name: one for name, one in recipes.items() if one.partition.rule == "class-shards"}
 
 
 @cache
 def labels_of(dataset: str) -> Pool:
-    """The splits and class counts of a dataset; counts that are not published are as even as can
-    be.
-    """
+    """The splits and class counts of a dataset; counts that are not published are even."""
     known = registry.get(dataset)
     classes, total = len(known.classes), sum(known.splits.values())
     if known.groups:  # every photograph under every corruption
-        photos = total // len(known.groups)
-        origins = np.tile(np.arange(photos), len(known.groups))
-        return Pool(
-            origins % classes,
-            {"all": range(total)},
-            classes,
-            np.repeat(np.arange(len(known.groups)), photos),
-            known.groups,
-            origins,
-        )
-    labels, splits = [], {}
+        groups, photos = np.divmod(np.arange(total), total // len(known.groups))
+        whole = {"all": range(total)}
+        return Pool(photos % classes, whole, classes, groups, known.groups, photos)
+    labels, splits, start = [], {}, 0
     for split, size in known.splits.items():
-        start = sum(map(len, labels))
-        splits[split] = range(start, start + size)
-        labels.append(
-            np.repeat(np.arange(classes), known.counts[split])
-            if known.counts
-            else np.arange(size) % classes
-        )
+        splits[split] = range(start, start := start + size)
+        counts = known.counts[split] if known.counts else None
+        even = np.arange(size) % classes
+        labels.append(even if counts is None else np.repeat(np.arange(classes), counts))
     return Pool(np.concatenate(labels), splits, classes)
 
 
@@ -80,9 +63,7 @@ def test_blocks_of_classes_fit_the_clients_of_every_planned_recipe(paper: str, s
         apart = shares.val or [()] * len(shares.train)
         train = [[*one, *other] for one, other in zip(shares.train, apart, strict=True)]
         for part, size in ((train, options["train"]), (shares.test, options["test"])):
-            most = (
-                options["classes"] * size
-            )  # slices start one sample later each, so that whole blocks lose some
-            assert {most - options["classes"] < len(samples) <= most for samples in part} == {
-                True
-            }, f"{paper} {name} at {scale}"
+            # slices start one sample later each, so that whole blocks lose some
+            most, held = options["classes"] * size, [len(samples) for samples in part]
+            assert most - options["classes"] < min(held), f"{paper} {name} at {scale}"
+            assert max(held) <= most, f"{paper} {name} at {scale}"

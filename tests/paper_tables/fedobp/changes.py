@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 
-from repfl.paper_tables.core.published import told
+from repfl.paper_tables.core import published
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedobp import ablation, claims, curves, downlink, facts, layers, optima
 from repfl.paper_tables.fedobp.settings import PRINTED
@@ -17,17 +18,18 @@ from tests.paper_tables.doctored import (
     frame,
     giving,
     propositions,
+    rendered_anew,
+    told,
+    told_beside,
     working,
 )
 
 
 def counts_agree(evidence: Doctored) -> None:
     """Table II prints what follows from N and q, and the share is held to one above it."""
-    for row in facts.table2(evidence).frame.to_dict("records"):
-        if row["source"]:
-            evidence.published.loc[evidence.published["source"] == row["source"], "value"] = row[
-                "ours"
-            ]
+    ours = facts.table2(evidence).frame.query("source != ''").set_index("source")["ours"]
+    found = evidence.published["source"].map(ours)
+    evidence.published["value"] = found.fillna(evidence.published["value"])
     evidence.state(lambda v: v + 0.1, metric="personalization_ratio_upper_bound")
 
 
@@ -49,6 +51,18 @@ def drawn(evidence: Doctored, result: Result, turned: bool) -> Sequence[Claim]:
 def climbing(evidence: Doctored) -> None:
     """Curves that rise until round 384."""
     evidence.curve = lambda f: f.assign(round=16 * f["round"], value=f["round"] / 24)
+
+
+def all_alike(evidence: Doctored) -> None:
+    evidence.set("value", 0.5)
+
+
+def all_personal(evidence: Doctored) -> None:
+    evidence.note(personal=1.0)
+
+
+def more_rounds(evidence: Doctored) -> None:
+    evidence.state(lambda v: v + 50, table="text V-A", metric="rounds")
 
 
 def flat(evidence: Doctored) -> None:
@@ -85,7 +99,7 @@ def sweeps(evidence: Doctored, result: Result, middle: float) -> Sequence[Claim]
 def late_shares(evidence: Doctored, result: Result, by: float) -> Sequence[Claim]:
     """Figure 6 with every stated share in the middle of its range, or off it."""
     data, short_of = frame(result).copy(), {name: short for short, name in PRINTED.items()}
-    rows = told(evidence.published, table="text V-F")
+    rows = published.told(evidence.published, table="text V-F")
     for row in rows[rows["metric"].str.startswith(layers.RANGE)].to_dict("records"):
         low, high = map(float, str(row["mean"]).split("-"))
         for name in str(row["dataset"]).split(";"):
@@ -129,36 +143,27 @@ def fewer_sent(evidence: Doctored) -> float:
     return 70.0
 
 
-LATE = (
-    *("late-classifier-cifar10-cifar100", "late-conv1-cifar10-cifar100"),
-    *("late-classifier-emnist", "late-classifier-svhn", "late-conv1-emnist", "late-conv1-svhn"),
-    *("late-classifier-mnist", "late-conv1-mnist", "late-classifier-fmnist", "late-conv1-fmnist"),
-    *("late-classifier-organa-organc", "late-conv1-organa-organc"),
+LATE = tuple(
+    f"late-{layer}-{columns}"
+    for layer in ("classifier", "conv1")
+    for columns in ("cifar10-cifar100", "emnist", "svhn", "mnist", "fmnist", "organa-organc")
 )
-
-
 CASES = (
     Case(
         "table2",
         ("counts-follow", "masks-have-counts", "share-below-half", "eighteen-parameters"),
-        lambda evidence, result, extra: facts.table2(evidence).claims,
+        rendered_anew,
         counts_agree,
         lower_quantile,
     ),
     Case(
         "table3",
         ("protocol", "eight-compared"),
-        lambda evidence, result, extra: claims.protocol_claims(evidence, frame(result)),
+        told_beside(claims.protocol_claims),
         lambda e: e.state(lambda v: v + 4, metric="number_of_compared_methods"),
         lambda e: e.move("recipe.clients", 1),
     ),
-    Case(
-        "table5",
-        ("same-entries",),
-        lambda evidence, result, extra: (ablation.same_masks(evidence),),
-        lambda e: e.set("value", 0.5),
-        as_it_is,
-    ),
+    Case("table5", ("same-entries",), told(ablation.same_masks), all_alike, as_it_is),
     Case(
         "fig2",
         (
@@ -169,18 +174,12 @@ CASES = (
         giving(False),
         another_count,
     ),
-    Case(
-        "fig3",
-        ("near-optimum-at-200",),
-        lambda evidence, result, extra: curves.fig3_claims(evidence, frame(result)),
-        flat,
-        climbing,
-    ),
+    Case("fig3", ("near-optimum-at-200",), told_beside(curves.fig3_claims), flat, climbing),
     *(
         Case(
             "fig4",
             (f"counts-{short}",),
-            lambda evidence, result, extra, short=short: (optima._counts(evidence, short),),
+            told(partial(optima._counts, short=short)),
             right_counts,
             larger_models,
         )
@@ -192,20 +191,8 @@ CASES = (
     propositions("fig4", claims),
     working("no-work-at-clients", "table4", "FedOBP"),
     Case("fig6", LATE, late_shares, giving(0.0), giving(0.3)),
-    Case(
-        "fig6",
-        ("constant-number",),
-        lambda evidence, result, extra: (layers.fixed(evidence),),
-        as_it_is,
-        lambda e: e.note(personal=1.0),
-    ),
-    Case(
-        "fig6",
-        ("epochs-on-axis",),
-        lambda evidence, result, extra: (layers.axis(evidence),),
-        lambda e: e.state(lambda v: v + 50, table="text V-A", metric="rounds"),
-        as_it_is,
-    ),
+    Case("fig6", ("constant-number",), told(layers.fixed), as_it_is, all_personal),
+    Case("fig6", ("epochs-on-axis",), told(layers.axis), more_rounds, as_it_is),
     Case("fig6", ("moves-to-classifier",), drift, giving(1.0), giving(-1.0)),
     Case(
         "fig7",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
 from repfl.bench.grid.grid import files
@@ -20,7 +19,7 @@ def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
     rows = rows[(rows["table"] == "II") & (rows["metric"] == "quantile_q")]
     names = {printed: short for short, printed in settings.PRINTED.items()}
     expected = {
-        (settings.key(names[d], a[4:-1]), q)
+        (names[d], a[4:-1], q)
         for d, a, q in zip(rows["dataset"], rows["setting"], rows["value"], strict=True)
     }
     used = {
@@ -28,18 +27,13 @@ def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
         for item in planned("fedobp", "paper")
         if item.artefact in ("table3", "table4") and item.row == settings.OURS
     }
-    assert used == expected
+    assert used == {(settings.key(name, alpha), q) for name, alpha, q in expected}
     counted = {
         (item.row, float(item.cell.hp["q"]))
         for item in planned("fedobp", "smoke")
         if item.artefact == "table2"
     }
-    labels = {
-        settings.key(s, a): f"{settings.DATASETS[s]}, Dir({a})"
-        for s in settings.DATASETS
-        for a in settings.ALPHAS
-    }
-    assert counted == {(labels[column], q) for column, q in expected}
+    assert counted == {(f"{settings.DATASETS[s]}, Dir({a})", q) for s, a, q in expected}
 
 
 def test_main_rows_are_the_benchmark_s_baselines() -> None:
@@ -51,27 +45,23 @@ def test_main_rows_are_the_benchmark_s_baselines() -> None:
     assert used["FedALA"]["worker"] == "shared"
     assert used["pFedFDA"]["compat"] == used["APFL"]["mode"] == "flbench"
     assert used["FedDPA"]["threshold"] == "quantile"
-    assert {used[name]["newcomer"] for name in ("FedPer", "FedRep", "FLUTE", "LG-FedAvg")} == {
-        "global"
-    }
+    heads = ("FedPer", "FedRep", "FLUTE", "LG-FedAvg")
+    assert {used[name]["newcomer"] for name in heads} == {"global"}
 
 
 def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
     named = {
         item.column.split("-dir")[0]: item.cell.recipe["dataset"]
         for item in planned("fedobp", "paper")
-        if item.artefact in ("fig2",)
+        if item.artefact == "fig2"
     }
-    for short, dataset in named.items():
-        assert sum(registry.get(dataset).splits.values()) == int(
-            pd.to_numeric(official().loc[short, "samples"])
-        )
-    assert set(named) == set(settings.DATASETS)
+    sizes = {short: sum(registry.get(each).splits.values()) for short, each in named.items()}
+    assert set(sizes) == set(settings.DATASETS)
+    assert sizes == official()["samples"].astype(int).loc[list(sizes)].to_dict()
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
-    [("CIFAR-10, Dir(0.1)", 18), ("EMNIST, Dir(0.1)", 3044), ("OrganAMNIST, Dir(0.1)", 59)],
+    ("row", "expected"), [("CIFAR-10, Dir(0.1)", 18), ("OrganAMNIST, Dir(0.1)", 59)]
 )
 def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(
     row: str, expected: int
@@ -84,9 +74,6 @@ def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(
     notes = {(round_, name): value for round_, name, value in run.rows}
     assert notes[1, "note/personal"] == 0
     clients, size = item.cell.recipe["clients"], run.fed.params.parameters
-    assert (
-        expected - 1 <= notes[2, "note/personal"] <= expected + 1e-3
-    )  # scores that tie at the quantile stay global
-    assert notes[2, "traffic/down_values"] == pytest.approx(
-        4 * clients * (size - notes[2, "note/personal"])
-    )
+    # scores that tie at the quantile stay global
+    assert expected - 1 <= (personal := notes[2, "note/personal"]) <= expected + 1e-3
+    assert notes[2, "traffic/down_values"] == pytest.approx(4 * clients * (size - personal))

@@ -9,14 +9,14 @@ import numpy as np
 
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedpurin import claims, masks, traffic
-from tests.paper_tables.doctored import Case, Doctored, frame, giving, propositions, working
+from tests.paper_tables.doctored import Case, Doctored, frame, giving, propositions, told, working
 
 
 def sent(evidence: Doctored, result: Result, ours: float | None) -> Sequence[Claim]:
     """Table 3 with the paper's own bytes, or the same for all."""
     values = frame(result)
-    told_ = values["published"] if ours is None else ours
-    return traffic.claims(evidence, values.assign(ours=told_))
+    given = values["published"] if ours is None else ours
+    return traffic.claims(evidence, values.assign(ours=given))
 
 
 def selected(evidence: Doctored, result: Result, head: float) -> Sequence[Claim]:
@@ -48,31 +48,14 @@ def slope(way: float) -> Callable[[Doctored], None]:
     return change
 
 
+SAVINGS = tuple(saving.metric.replace("_", "-") for saving in traffic.SAVINGS)
+FALLS = ("downlink-falls-after-beta",)
+MASKS = ("consensus-in-extractor", "none-silenced", "server-denser")
+MASKS += ("middle-blocks-sparser", "outer-blocks-uniform")
 CASES = (
     propositions("table2", claims),
-    Case(
-        "table3",
-        tuple(saving.metric.replace("_", "-") for saving in traffic.SAVINGS),
-        sent,
-        giving(None),
-        giving(1.0),
-    ),
-    Case(
-        "table3",
-        ("downlink-falls-after-beta",),
-        lambda evidence, result, extra: (traffic.alignment(evidence),),
-        slope(-1.0),
-        slope(1.0),
-    ),
+    Case("table3", SAVINGS, sent, giving(None), giving(1.0)),
+    Case("table3", FALLS, told(traffic.alignment), slope(-1.0), slope(1.0)),
     working("no-extra-computation", "table1", "FedPURIN"),
-    Case(
-        "fig5",
-        (
-            *("consensus-in-extractor", "none-silenced", "middle-blocks-sparser"),
-            *("outer-blocks-uniform", "server-denser"),
-        ),
-        selected,
-        giving(0.1),
-        giving(0.9),
-    ),
+    Case("fig5", MASKS, selected, giving(0.1), giving(0.9)),
 )

@@ -7,23 +7,16 @@ import pytest
 from repfl.bench.grid.grid import files, read
 from repfl.bench.report import lookup
 from repfl.paper_tables.core.result import frame_of
-from tests.paper_tables.fedpurin.evidence import table
+from tests.paper_tables.fedpurin.evidence import PAPER, table
 
 GRID = read(files()["fedpurin"])
 
 
 def test_scored_points_are_the_sparsified_the_dense_and_the_aggregated_model() -> None:
-    found = table("table1", "paper")
-    values = [
-        found.cell(row, "cifar10-dir0.1")["ours"]  # type: ignore[index]
-        for row in ("FedPURIN", "FedPURIN, dense model", "FedPURIN, after aggregation")
-    ]
-    assert len(set(values)) == 3
-    assert set(found.layout.aside) == {
-        "FedPer, 40 clients",
-        "FedPURIN, dense model",
-        "FedPURIN, after aggregation",
-    }
+    points = ["FedPURIN, dense model", "FedPURIN, after aggregation"]
+    values = {PAPER.cell("table1", r, "cifar10-dir0.1")["ours"] for r in ("FedPURIN", *points)}
+    assert len(values) == 3
+    assert set(table("table1", "paper").layout.aside) == {"FedPer, 40 clients", *points}
 
 
 # -- claims and closed forms -----------------------------------------------------------------------
@@ -33,22 +26,15 @@ def test_full_model_rows_come_from_the_ledger_and_flag_the_mask_slip() -> None:
     """The invented traffic has the true parameter counts, so the closed forms must
     come out; 19.06 must not.
     """
-    found = table("table3")
-    frame = found.frame.set_index(["row", "column"])
-    assert frame.loc[("FedAvg ↑", "cifar10/as the paper counts"), "ours"] == pytest.approx(
-        4.712, abs=5e-4
+    small = PAPER.cell("table3", "FedAvg ↑", "cifar10/as the paper counts", "smoke")
+    up, down, masked = (
+        PAPER.cell("table3", row, "cifar100/as the paper counts", "smoke")
+        for row in ("FedAvg ↑", "FedAvg ↓", "FedCAC ↑")
     )
-    assert frame.loc[("FedAvg ↑", "cifar100/as the paper counts"), "ours"] == pytest.approx(
-        18.910, abs=5e-4
-    )
-    assert frame.loc[("FedCAC ↑", "cifar100/as the paper counts"), "ours"] == pytest.approx(
-        19.501, abs=5e-4
-    )
-    assert frame.loc[("FedCAC ↑", "cifar100/as the paper counts"), "verdict"] == "differs"
-    assert "mask of a ResNet-8" in str(
-        frame.loc[("FedCAC ↑", "cifar100/as the paper counts"), "reason"]
-    )
-    assert frame.loc[("FedAvg ↓", "cifar100/as the paper counts"), "verdict"] == "reproduced"
+    sent = [cell["ours"] for cell in (small, up, masked)]
+    assert sent == pytest.approx([4.712, 18.910, 19.501], abs=5e-4)
+    assert (down["verdict"], masked["verdict"]) == ("reproduced", "differs")
+    assert "mask of a ResNet-8" in masked["reason"]
 
 
 def test_a_sum_that_is_a_unit_off_is_not_equal_to_the_printed_digits() -> None:

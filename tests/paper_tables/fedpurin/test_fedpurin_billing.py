@@ -25,21 +25,16 @@ def traffic(column: str, method: str) -> dict[str, float]:
     run = make(cell, clients_of(cell), Options())
     run.start()
     run.step()
-    sums = {
-        name.removeprefix("traffic/"): value
+    return {
+        name.removeprefix("traffic/"): value / recipe["clients"] / MIB
         for _, name, value in run.rows
         if name.startswith("traffic/")
     }
-    return {name: value / recipe["clients"] / MIB for name, value in sums.items()}
 
 
 @pytest.mark.parametrize(
     ("column", "model", "masked"),
-    [
-        ("billing-fmnist", 4.688, 4.835),
-        ("billing-cifar10", 4.712, 4.859),
-        ("billing-cifar100", 18.910, 19.501),
-    ],
+    [("billing-fmnist", 4.688, 4.835), ("billing-cifar100", 18.910, 19.501)],
 )
 def test_a_full_model_costs_what_the_closed_form_says(
     column: str, model: float, masked: float

@@ -72,39 +72,18 @@ def compared(evidence: Doctored, result: Result, turned: bool) -> Sequence[Claim
     return overlap.claims(kept, "paper")
 
 
+SHOWN = ("set-up", "lattice-table1", "best-limit-shown")
+LIMITED = ("within-limit", "cheaper-over-time")
+PRINTED = ("lattice-table3", "rows-repeated")
+OVERLAP = ("common-label-more-overlap", "overlap-rises-with-limit", "less-distinct-with-limit")
 CASES = (
     Case("table1", ("average-improvement",), improved, giving(60.0), giving(50.0)),
-    Case(
-        "table1",
-        ("set-up", "lattice-table1", "best-limit-shown"),
-        rendered_anew,
-        as_it_is,
-        off_the_lattice,
-    ),
+    Case("table1", SHOWN, rendered_anew, as_it_is, off_the_lattice),
     Case("table2", ("lattice-table2",), rendered_anew, as_it_is, off_the_lattice),
     Case("table2", ("no-limit-is-fedavg",), rendered_anew, as_fedavg, as_it_is),
-    Case(
-        "table2",
-        ("within-limit", "cheaper-over-time"),
-        rendered_anew,
-        as_it_is,
-        everything_personal,
-    ),
-    Case(
-        "table3",
-        ("lattice-table3", "rows-repeated"),
-        rendered_anew,
-        on_the_lattice,
-        off_the_lattice,
-    ),
+    Case("table2", LIMITED, rendered_anew, as_it_is, everything_personal),
+    Case("table3", PRINTED, rendered_anew, on_the_lattice, off_the_lattice),
     working("similar-complexity", "table1", "FedSelect"),
     Case("fig2", ("smoother",), shaken, giving(1.0), giving(3.0)),
-    Case(
-        "fig4",
-        ("common-label-more-overlap", "overlap-rises-with-limit"),
-        compared,
-        giving(False),
-        giving(True),
-    ),
-    Case("fig4", ("less-distinct-with-limit",), compared, giving(False), giving(True)),
+    Case("fig4", OVERLAP, compared, giving(False), giving(True)),
 )

@@ -37,18 +37,12 @@ def test_the_average_gain_is_judged_where_both_readings_agree(
     rows["Ditto"], rows["FedRep"] = [30.0, 30.0, 20.0, 20.0], [20.0, 20.0, 31.0, 31.0]
     rows["FedSelect"] = [best] * 4
     cells = [
-        {
-            "row": name,
-            "column": key,
-            "published": value,
-            "ours": value,
-            "source": "x",
-            "scale": "paper",
-        }
+        {"row": name, "column": key, "published": value, "ours": value}
         for name, values in rows.items()
         for key, value in zip(DATASETS, values, strict=True)
     ]
-    assert facts.gain(evidence("table1", "paper"), pd.DataFrame(cells)).printed is expected
+    frame = pd.DataFrame(cells).assign(source="x", scale="paper")
+    assert facts.gain(evidence("table1", "paper"), frame).printed is expected
 
 
 def test_the_lattice_is_of_whole_test_images() -> None:
@@ -63,15 +57,12 @@ def test_statistics_of_a_real_layout_are_no_parameters_that_overlap() -> None:
     learnable, rng = layout.learnable.numpy(), np.random.default_rng(0)
     masks, counts = rng.random((4, layout.size)) < 0.5, np.eye(4, 10)
     assert 0 < learnable.sum() < layout.size
-    found = overlaps(
-        {
-            "mask": np.where(learnable, masks, rng.random(masks.shape) < 0.5),
-            "class_counts": counts,
-            "layout/names": np.array([s.name for s in layout]),
-            "layout/starts": np.array([s.start for s in layout]),
-            "layout/stops": np.array([s.stop for s in layout]),
-        }
-    )
+    tensors = {
+        f"layout/{field}s": np.array([getattr(s, field) for s in layout])
+        for field in ("name", "start", "stop")
+    }
+    seen = np.where(learnable, masks, rng.random(masks.shape) < 0.5)
+    found = overlaps({"mask": seen, "class_counts": counts, **tensors})
     expected = compare_masks(masks[:, learnable], counts)
     assert all(np.array_equal(found[name], expected[name], equal_nan=True) for name in expected)
 
@@ -80,11 +71,7 @@ def test_overlap_is_intersection_over_union_with_clients_in_the_order_of_their_l
     masks = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0]], dtype=bool)
     counts = np.array([[0, 5, 5], [5, 5, 0], [5, 0, 5]])
     found = compare_masks(masks, counts)
-    assert found["classes"].tolist() == [
-        [True, True, False],
-        [True, False, True],
-        [False, True, True],
-    ]
+    assert (found["classes"] + 0).tolist() == [[1, 1, 0], [1, 0, 1], [0, 1, 1]]
     assert found["table"][0, 2] == pytest.approx(1 / 3)
     assert found["table"][0, 1] == pytest.approx(2 / 3)
     assert np.isnan(np.diag(found["table"])).all()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 import torch
 
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.models import build
 from repfl.bench.grid.cell import build_cell
-from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
 from tests.paper_tables.planned import planned
 
-PAPER = "fedselect"
 TRUE = {
     "dataset": "digits",
     "model": "resnet18",
@@ -27,34 +27,19 @@ TRUE = {
 
 
 def test_figures_share_their_cells_with_the_tables() -> None:
-    by = {
-        name: {i.cell.id for i in planned(PAPER, "paper") if i.artefact == name}
-        for name in read(files()[PAPER]).file.artefacts
-    }
+    items, by = planned("fedselect", "paper"), defaultdict(set)
+    for item in items:
+        by[item.artefact].add(item.cell.id)
     assert by["fig2"] <= by["table1"]
     assert len(by["fig3"] & by["table1"]) == 30
-    full = {
-        (i.row, i.column): i.cell.hp["limit"]
-        for i in planned(PAPER, "paper")
-        if i.artefact == "table1" and i.row == "FedSelect"
-    }
-    assert {column: limit for (_, column), limit in full.items()} == {
-        "cifar10": 0.3,
-        "office": 0.3,
-        "cifar10c": 0.5,
-        "mini": 0.5,
-    }
+    full = [item for item in items if (item.artefact, item.row) == ("table1", "FedSelect")]
+    limits = {item.column: item.cell.hp["limit"] for item in full}
+    assert limits == {"cifar10": 0.3, "office": 0.3, "cifar10c": 0.5, "mini": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("classes", "size"), [(10, 11_181_642), (65, 11_209_857), (100, 11_227_812)]
-)
+@pytest.mark.parametrize(("classes", "size"), [(65, 11_209_857), (100, 11_227_812)])
 def test_sizes_of_the_true_model(classes: int, size: int) -> None:
-    assert (
-        build("resnet18", channels=3, size=32, classes=classes).params.parameters
-        == size
-        == 11_176_512 + 513 * classes
-    )
+    assert build("resnet18", channels=3, size=32, classes=classes).params.parameters == size
 
 
 def first_round(method: str, **hp: float) -> Run:

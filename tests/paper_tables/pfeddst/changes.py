@@ -14,15 +14,14 @@ from tests.paper_tables.doctored import (
     giving,
     propositions,
     rendered_anew,
+    told_beside,
 )
 
 
 def other_protocol(evidence: Doctored) -> None:
     """Every setting that the text states is another one."""
-    for field in (
-        *("hp.degree", "hp.head_epochs", "recipe.clients", "recipe.training.batch"),
-        "partition.classes",
-    ):
+    recipe = ("recipe.clients", "recipe.training.batch", "partition.classes")
+    for field in ("hp.degree", "hp.head_epochs", *recipe):
         if field in evidence.cells:
             evidence.move(field, 1)
 
@@ -45,21 +44,11 @@ def shaken(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
     return (curves.stability(data.assign(mean=50 + size * order), short, "paper"),)
 
 
+STATED = ("size", "peers-per-round", "training", "epochs")
+DRAWN = ("peers-in-figure", "header-better-than-random", "own-model-best")
 CASES = (
-    Case(
-        "table2",
-        ("size", "peers-per-round", "training", "epochs"),
-        lambda evidence, result, extra: speed.claims(evidence, frame(result)),
-        as_it_is,
-        other_protocol,
-    ),
-    Case(
-        "fig2",
-        ("peers-in-figure", "header-better-than-random", "own-model-best"),
-        rendered_anew,
-        as_it_is,
-        worthless,
-    ),
+    Case("table2", STATED, told_beside(speed.claims), as_it_is, other_protocol),
+    Case("fig2", DRAWN, rendered_anew, as_it_is, worthless),
     propositions("fig2", peers),
     Case("fig2", ("recency-range",), scored, giving(0.002), giving(0.02)),
     Case("fig3", ("classes-on-cifar10",), rendered_anew, as_it_is, other_protocol),

@@ -29,10 +29,9 @@ from tests.paper_tables.star_pfl.evidence import evidence as invented
 def run(method: str, column: str, rounds: int, *tallies: str) -> Run:
     """A real run of a smoke recipe, cut short."""
     change = {"training": {"rounds": rounds}, "evaluation": {"tallies": list(tallies)}}
-    recipe = recipe_from(
-        merge(asdict(read(files()["star-pfl"]).recipe(column, "smoke")), change), column
-    )
-    cell = build_cell(method, {"pretrain_epochs": 1} if method == "fedap" else {}, recipe, 0)
+    planned = asdict(read(files()["star-pfl"]).recipe(column, "smoke"))
+    hp = {"pretrain_epochs": 1} if method == "fedap" else {}
+    cell = build_cell(method, hp, recipe_from(merge(planned, change), column), 0)
     found: Run = make(cell, clients_of(cell), Options())
     found.start()
     while not found.done:
@@ -45,10 +44,7 @@ def rows(found: Run) -> pd.DataFrame:
 
 
 def test_traces_are_the_trained_models_and_leave_the_run_as_it_is() -> None:
-    traced, plain = (
-        run("fedavg", "sagittal-single", 3, "trace"),
-        run("fedavg", "sagittal-single", 3),
-    )
+    traced, plain = (run("fedavg", "sagittal-single", 3, *on) for on in (("trace",), ()))
     assert all(np.array_equal(traced.state[name], plain.state[name]) for name in plain.state)
     assert not rows(plain)["name"].str.startswith("note/trace").any()
     held = rows(traced)
@@ -71,10 +67,9 @@ def test_updates_start_from_the_mean_of_the_last_values() -> None:
     assert isinstance(traces, Traces)
     assert sorted(traces.labels) == [label for label in range(10) for _ in range(2)]
     place, entry = found.fed.params["fc2.weight"], found.fed.params["fc2.weight"].size // 3
-    column = traces.entries.index(f"fc2.weight[{entry}]")
-    assert traces.values[-1, :, column].mean() == pytest.approx(
-        float(found.state["theta"][place.start + entry]), abs=1e-6
-    )
+    last = traces.values[-1, :, traces.entries.index(f"fc2.weight[{entry}]")]
+    expected = float(found.state["theta"][place.start + entry])
+    assert last.mean() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +80,16 @@ def test_twenty_clients_upload_what_the_closed_form_says(method: str, expected: 
     """Star-PFL starts with everything active, so its first round is FedAvg's."""
     found = run(method, costs.BILLING, 2)
     held = rows(found) if method != "star-pfl" else rows(found).query("round == 1")
-    assert costs.UPLINK("axial")(
-        pd.Series({"method": method, "recipe.clients": 20}), held
-    ) == pytest.approx(expected, abs=5e-5)
+    cell = pd.Series({"method": method, "recipe.clients": 20})
+    assert costs.UPLINK("axial")(cell, held) == pytest.approx(expected, abs=5e-5)
 
 
 def test_shares_of_trained_weights_are_noted_for_every_tensor() -> None:
     held = rows(run("star-pfl", costs.BILLING, 2))
-    assert {
-        name.removeprefix("note/active/")
-        for name in held["name"]
-        if name.startswith("note/active/")
-    } == set(costs.MACS)
-    count = costs.operations("axial")
-    assert 0.5 < count(pd.Series({"method": "star-pfl"}), held) / 2.9774 <= 1
+    noted = held["name"][held["name"].str.startswith("note/active/")]
+    assert set(noted.str.removeprefix("note/active/")) == set(costs.MACS)
+    count, masked = costs.operations("axial"), pd.Series({"method": "star-pfl"})
+    assert 0.5 < count(masked, held) / 2.9774 <= 1
     without = rows(run("fedavg", costs.BILLING, 2))
     assert count(pd.Series({"method": "fedavg"}), without) == pytest.approx(2.9774, abs=1e-3)
-    assert isnan(
-        count(pd.Series({"method": "star-pfl"}), without)
-    )  # which weights trained is not known
+    assert isnan(count(masked, without))  # which weights trained is not known
