@@ -16,25 +16,18 @@ import torch
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.run import Run
-from tests.algorithms import peers, toys
-from tests.references.loaders import Passes
+from tests.algorithms import peers, plain, toys
+from tests.references.loaders import Passes, entire
 
 LOG = logging.getLogger(__name__)
-PROTOCOL: dict[str, Any] = {
-    "lr": 0.005,
-    "lr_decay": 0.7,
-    "momentum": 0.6,
-    "weight_decay": 0.03,
-    "clip": 10.0,
-}
+PROTOCOL: dict[str, Any] = {"lr": 0.005, "lr_decay": 0.7, "momentum": 0.6, "weight_decay": 0.03}
+PROTOCOL |= {"clip": 10.0, "evaluation": {"every": 1}}
 
 
 def ours(method: str, hp: dict[str, Any]) -> Run:
     """Our run, scored in every round."""
     stretched = replace(toys.data(peers.SIZES), scale=torch.full((1,), 32 / 255))
-    return toys.run(
-        method, hp, clients_data=stretched, dtype=torch.float64, evaluation={"every": 1}, **PROTOCOL
-    )
+    return toys.run(method, hp, clients_data=stretched, dtype=torch.float64, **PROTOCOL)
 
 
 def scores(run: Run, point: str) -> list[float]:
@@ -49,15 +42,25 @@ def arguments(fed: Federation, **options: Any) -> Namespace:
     return Namespace(cs="random", dataset="", ci=0, **sizes, **steps, **options)
 
 
+def loaders(fed: Federation, plan: list[tuple[str, int]]) -> list[Passes]:
+    """Everybody's data loader of all rounds, in each of which the passes are these epochs of
+    streams.
+    """
+
+    def of(client: int) -> Passes:
+        steps = ((t, *each) for t in range(1, fed.rounds + 1) for each in plan)
+        return Passes(plain.batches(fed, client, t, 1, first=e, stream=s) for t, s, e in steps)
+
+    return [of(client) for client in range(fed.N)]
+
+
 def finished(
     api: Any, fed: Federation, args: Namespace, trainer: Any, loaders: list[Passes], *more: Any
 ) -> tuple[Any, dict[int, tuple[Any, Any]]]:
     """The published loop to its end: the object that ran it, and what every client was handed and
     returned in the last round.
     """
-    tests = {
-        c: [(fed.data.inputs(part), fed.data.labels[part])] for c, part in enumerate(fed.data.test)
-    }
+    tests = {c: entire(fed, c, "test") for c in range(fed.N)}
     data = [0, 0, None, None, dict(enumerate(fed.samples)), dict(enumerate(loaders)), tests, 0]
     loop = api(data, "cpu", args, trainer, LOG, *more)
     loop._benefit_choose = lambda t, c, *_: (

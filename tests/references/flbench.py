@@ -11,8 +11,6 @@ the nearest positive matrix (the same one, since its eigenvalues are at least on
 from __future__ import annotations
 
 import importlib
-import json
-import pickle
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -30,7 +28,8 @@ from repfl.algorithms.engine.batches import Schedule, plan_batches
 from repfl.algorithms.math import box
 from tests.algorithms import plain, toys
 from tests.references import nets
-from tests.references.stand_ins import FLBENCH, Config, anything
+from tests.references.loaders import entire
+from tests.references.stand_ins import flbench, partition, served
 
 if TYPE_CHECKING:
     from tests.references.conftest import Get
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 SEED, SIZES = 3, (25, 7, 17, 40, 9, 16)
 """Clients for methods that FL-bench cannot run where somebody has no data."""
 Bench = Callable[..., Any]
-Batches = Iterator[tuple[Tensor, Tensor]]
 
 
 class Loader:
@@ -55,22 +53,17 @@ class Loader:
         self.tunes = server.args.common.test.client.finetune_epoch > 0
         self.again = 10**6
 
-    def __iter__(self) -> Batches:
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         data, client, round_ = self.fed.data, self.worker.client_id, self.server.current_epoch + 1
         if self.worker.testing and not self.tunes:
-            return iter([(data.inputs(data.train[client]), data.labels[data.train[client]])])
-        stream = (
-            "projection" if self.server.selected_clients is self.server.train_clients else "batches"
-        )
+            return iter(entire(self.fed, client))
+        everybody = self.server.selected_clients is self.server.train_clients
+        stream = "projection" if everybody else "batches"
         stream = "finetune" if self.worker.testing else stream
         epoch = self.epochs[round_, client, stream] % self.again
         self.epochs[round_, client, stream] += 1
-        index = plan_batches(
-            data,
-            self.fed.streams,
-            client,
-            Schedule(stream, round_, 1, epoch, self.fed.protocol.batch, False),
-        ).index
+        order = Schedule(stream, round_, 1, epoch, self.fed.protocol.batch, False)
+        index = plan_batches(data, self.fed.streams, client, order).index
         return iter([(data.inputs(i), data.labels[i]) for i in index])
 
 
@@ -78,22 +71,16 @@ class Loader:
 def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Bench:
     """FL-bench's server of a method, ready to train, in the place of a run of ours."""
     root = reference("KarhouTam/FL-bench", "06e658b", "src")
-    for part in (
-        "base",
-        "decomposition",
-        "metrics",
-        "model_selection",
-    ):  # before what they import has a stand-in
+    # before what they import has a stand-in
+    for part in ("base", "decomposition", "metrics", "model_selection"):
         importlib.import_module(f"sklearn.{part}")
     kinds: dict[str, Any] = {}
     held: dict[str, dict[str, Any]] = {
-        "omegaconf": {"DictConfig": Config},
-        "rich.progress": {"track": lambda rounds, *_, **__: rounds},
         "data.utils.datasets": {"DATASETS": kinds},
         "torchmin": {"minimize": searched},
         "statsmodels.stats.correlation_tools": {"cov_nearest": lambda matrix, method: matrix},
     }
-    borrowed(root, {name: {"__getattr__": anything} | held.get(name, {}) for name in FLBENCH})
+    borrowed(root, flbench(held))
     monkeypatch.setenv("PYTHONHASHSEED", "0")  # FL-bench sets these
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
 
@@ -101,51 +88,22 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
         name: str, kind: str, run: Run, test: dict[str, Any] | None = None, **options: Any
     ) -> Any:
         fed, p = run.fed, run.fed.protocol
-        constants, models, functional = (
-            importlib.import_module(f"src.utils.{part}")
-            for part in ("constants", "models", "functional")
-        )
+        parts = ("constants", "models")
+        constants, models = (importlib.import_module(f"src.utils.{part}") for part in parts)
         constants.NUM_CLASSES["toy"] = fed.classes
         models.MODELS["toy"] = lambda **_: network(models.DecoupledModel(), fed)
         images = TensorDataset(fed.data.inputs(torch.arange(len(fed.data.labels))), fed.data.labels)
         images.__dict__ |= {"targets": fed.data.labels, "train": lambda: None, "eval": lambda: None}
         kinds["toy"] = lambda **_: images
         own = zip(fed.data.train, fed.data.test, strict=True)
-        indices = [
-            {"train": train.tolist(), "val": [], "test": test.tolist()} for train, test in own
-        ]
-        everybody = list(range(fed.N))
-        separation = {"train": everybody, "test": everybody, "val": everybody, "total": fed.N}
-        (root / "data/toy").mkdir(parents=True, exist_ok=True)
-        (root / "data/toy/args.json").write_text(json.dumps({"split": "sample"}))
-        (root / "data/toy/partition.pkl").write_bytes(
-            pickle.dumps({"separation": separation, "data_indices": indices})
+        partition(
+            root / "data/toy",
+            [{"train": train.tolist(), "val": [], "test": test.tolist()} for train, test in own],
         )
-        common = {
-            "seed": SEED,
-            "join_ratio": run.recipe.participation,
-            "global_epoch": run.round,
-            "local_epoch": p.epochs,
-        }
-        common |= {
-            "batch_size": p.batch,
-            "client_side_evaluation": False,
-            "save_log": False,
-            "use_cuda": False,
-        }
-        common["test"] = {"client": test or {}}
-        optimizer = {"lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}
-        settings = {
-            "dataset": {"name": "toy"},
-            "model": {"name": "toy"},
-            "optimizer": optimizer,
-            "common": common,
-            name: options,
-        }
-        cls = getattr(importlib.import_module(f"src.server.{name}"), kind)
-        server = cls(
-            functional.parse_args(Config(settings), name, getattr(cls, "get_hyperparams", None))
-        )
+        common = {"seed": SEED, "join_ratio": run.recipe.participation, "global_epoch": run.round}
+        common |= {"local_epoch": p.epochs, "batch_size": p.batch, "test": {"client": test or {}}}
+        sgd = {"lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}
+        server = served("toy", "toy", name, kind, common=common, optimizer=sgd, options=options)
         server.trainer.worker.trainloader = Loader(fed, server)
         return server
 
@@ -164,14 +122,8 @@ def searched(loss: Callable[[Tensor], Tensor], x0: Tensor, **_: Any) -> SimpleNa
 def network(net: Any, fed: Federation) -> Any:
     """`tiny` in FL-bench's two parts."""
     tiny: Any = nets.load(fed, nets.Tiny(fed), fed.new_model())
-    parts = {
-        "conv1": tiny.conv1,
-        "relu1": nn.ReLU(),
-        "pool": nn.MaxPool2d(2),
-        "flatten": nn.Flatten(),
-        "fc1": tiny.fc1,
-        "relu2": nn.ReLU(),
-    }
+    parts = {"conv1": tiny.conv1, "relu1": nn.ReLU(), "pool": nn.MaxPool2d(2)}
+    parts |= {"flatten": nn.Flatten(), "fc1": tiny.fc1, "relu2": nn.ReLU()}
     net.base, net.classifier = nn.Sequential(OrderedDict(parts)), tiny.fc2
     return net
 
@@ -185,14 +137,8 @@ def ours(method: str | Method, hp: dict[str, Any], **protocol: Any) -> Run:
     """A run of ours by FL-bench's protocol: six rounds of half of the clients, with momentum and
     weight decay.
     """
-    usual: dict[str, Any] = {
-        "sampling": "flbench",
-        "participation": 0.5,
-        "rounds": 6,
-        "epochs": 2,
-        "momentum": 0.5,
-        "weight_decay": 0.01,
-    }
+    usual: dict[str, Any] = {"sampling": "flbench", "participation": 0.5, "rounds": 6, "epochs": 2}
+    usual |= {"momentum": 0.5, "weight_decay": 0.01}
     how = {"skip_single": True, "seed": SEED, "dtype": torch.float64, "evaluation": {"every": 0}}
     return toys.run(method, hp, **(usual | how | protocol))
 
@@ -229,17 +175,18 @@ def watched(server: Any, fed: Federation, of: str = "model") -> list[Tensor]:
     return seen
 
 
+def average(server: Any, run: Run) -> Tensor:
+    """FL-bench's global model  [D]."""
+    return nets.join(run.fed, server.public_model_params, theirs)
+
+
 def alike(server: Any, run: Run) -> bool:
     """Whether the averages are the same, and every client gets as many test images right."""
     with run.fed.as_active(range(run.fed.N)):
         hits = run.fed.count_correct(run.scored_models(), "test")[0].tolist()
-    results = [
-        server.trainer.worker.test(server.package(client))["before"]["test"]
-        for client in range(run.fed.N)
-    ]
-    counts = [
-        sum(int(guess == label) for guess, label in zip(r._predicts, r._targets, strict=True))
-        for r in results
-    ]
-    average = nets.join(run.fed, server.public_model_params, theirs)
-    return plain.apart(average, run.state["theta"]) < 1e-9 and counts == hits
+    test, counts = server.trainer.worker.test, []
+    for client in range(run.fed.N):
+        found = test(server.package(client))["before"]["test"]
+        pairs = zip(found._predicts, found._targets, strict=True)
+        counts.append(sum(int(guess == label) for guess, label in pairs))
+    return plain.apart(average(server, run), run.state["theta"]) < 1e-9 and counts == hits

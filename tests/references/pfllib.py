@@ -86,21 +86,17 @@ def pfllib(
             return Held(fed, client, is_train)
 
         def choose(clients: list[Any], count: int, replace: bool = True) -> list[Any]:
-            called = (
-                cohort(fed.streams, len(clients), count, len(begun[0].Budget) + 1) if count else ()
-            )
+            if not count:  # of new clients, before the server is made
+                return []
+            called = cohort(fed.streams, len(clients), count, len(begun[0].Budget) + 1)
             return [clients[int(client)] for client in called]
 
         def load(data: Held, size: int, drop_last: bool, shuffle: bool) -> Any:
             if not data.is_train:
                 return [(torch.stack([x for x, _ in data]), torch.stack([y for _, y in data]))]
             past = len(begun[0].Budget)  # rounds that are over
-            return epochs(
-                fed,
-                data.client,
-                min(past + 1, run.round),
-                "finetune" if past == run.round else "batches",
-            )
+            stream = "finetune" if past == run.round else "batches"
+            return epochs(fed, data.client, min(past + 1, run.round), stream)
 
         stand_ins = {"h5py": {"File": MagicMock()}, "cvxpy": CVXPY, "utils.dlg": {"DLG": None}}
         borrowed(folder, {**stand_ins, "utils.data_utils": {"read_client_data": read}})
@@ -119,16 +115,11 @@ def arguments(run: Run, **options: Any) -> Namespace:
     fed, p = run.fed, run.fed.protocol
     tiny: Any = nets.load(fed, nets.Tiny(fed), fed.new_model())
     head, tiny.fc2 = tiny.fc2, nn.Identity()
-    said: dict[str, Any] = {
-        "model": import_module("flcore.trainmodel.models").BaseHeadSplit(tiny, head)
-    }
-    said |= {
-        "num_clients": fed.N,
-        "join_ratio": run.recipe.participation,
-        "num_classes": fed.classes,
-    }
-    said |= {"global_rounds": run.round - 1, "local_epochs": p.epochs, "batch_size": p.batch}
-    return words(**said, local_learning_rate=p.lr, **options)
+    net = import_module("flcore.trainmodel.models").BaseHeadSplit(tiny, head)
+    said: dict[str, Any] = {"num_clients": fed.N, "join_ratio": run.recipe.participation}
+    said |= {"num_classes": fed.classes, "global_rounds": run.round - 1, "local_epochs": p.epochs}
+    said |= {"batch_size": p.batch, "local_learning_rate": p.lr}
+    return words(model=net, **said, **options)
 
 
 def theirs(name: str) -> str:
@@ -138,16 +129,21 @@ def theirs(name: str) -> str:
 
 def held(run: Run, server: Any, of: str = "model") -> Tensor:
     """The clients' models  [N, D]."""
-    return torch.stack(
-        [nets.join(run.fed, getattr(client, of).state_dict(), theirs) for client in server.clients]
-    )
+    states = [getattr(client, of).state_dict() for client in server.clients]
+    return torch.stack([nets.join(run.fed, state, theirs) for state in states])
 
 
-def ours(method: Any, hp: dict[str, Any] | None = None, participation: float = 0.5) -> Run:
+def of_server(run: Run, server: Any) -> Tensor:
+    """PFLlib's global model  [D]."""
+    return nets.join(run.fed, server.global_model.state_dict(), theirs)
+
+
+def ours(
+    method: Any, hp: dict[str, Any] | None = None, participation: float = 0.5, **protocol: Any
+) -> Run:
     """Four rounds of ours."""
-    return toys.run(
-        method, hp, sizes=SIZES, dtype=torch.float64, rounds=4, participation=participation
-    )
+    how: dict[str, Any] = {"sizes": SIZES, "dtype": torch.float64, "rounds": 4}
+    return toys.run(method, hp, participation=participation, **how, **protocol)
 
 
 def right(run: Run) -> list[int]:

@@ -30,19 +30,16 @@ from tests.algorithms import plain
 from tests.references import fedml, nets
 from tests.references.conftest import Get
 from tests.references.fedml import ours, scores
-from tests.references.loaders import Passes
 
 
 @pytest.fixture
 def code(reference: Get, borrowed: Callable[..., None]) -> None:
     """The published packages."""
     flops = {"count_training_flops": lambda *_, **__: 0, "count_inference_flops": lambda *_: 0}
-    meta = {
-        "fedml_api.model.cv.cnn_meta": {"Meta_net": None},
-        "fedml_api.utils.main_flops_counter": flops,
-    }
+    stubs = {"model.cv.cnn_meta": {"Meta_net": None}, "utils.main_flops_counter": flops}
     borrowed(
-        reference("rong-dai/DisPFL", "e2f47d4", "fedml_api/standalone", "fedml_core/trainer"), meta
+        reference("rong-dai/DisPFL", "e2f47d4", "fedml_api/standalone", "fedml_core/trainer"),
+        {f"fedml_api.{name}": held for name, held in stubs.items()},
     )
 
 
@@ -60,18 +57,8 @@ def theirs(
     trainer.logger = fedml.LOG
     plan = [("batches", epoch) for epoch in range(p.epochs)]
     plan += [] if options.get("dis_gradient_check", True) else [("screen", 0)]
-    loaders = [
-        Passes(
-            [
-                plain.batches(fed, client, t, 1, first=first, stream=stream)
-                for t in range(1, fed.rounds + 1)
-                for stream, first in plan
-            ]
-        )
-        for client in range(fed.N)
-    ]
     loop = getattr(import_module(f"{package}.{api.lower()}_api"), f"{api}API")
-    return fedml.finished(loop, fed, args, trainer, loaders)
+    return fedml.finished(loop, fed, args, trainer, fedml.loaders(fed, plan))
 
 
 def rows(fed: Federation, states: list[dict[str, Tensor]]) -> Tensor:
@@ -96,11 +83,11 @@ def hand_draws(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     ranks, never = iter(draws), torch.iinfo(torch.int64).min
     monkeypatch.setattr(torch, "sort", partial(torch.sort, stable=True))
     monkeypatch.setattr(torch, "randperm", lambda size: next(orders))
-    monkeypatch.setattr(
-        torch,
-        "multinomial",
-        lambda free, n, replacement: next(ranks).masked_fill(free == 0, never).topk(n).indices,
-    )
+
+    def pick(free: Tensor, count: int, replacement: bool) -> Tensor:
+        return next(ranks).masked_fill(free == 0, never).topk(count).indices
+
+    monkeypatch.setattr(torch, "multinomial", pick)
 
 
 @pytest.mark.parametrize("masks", ["own", "common"])
@@ -108,25 +95,14 @@ def hand_draws(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
 def test_dis_pfl_is_the_authors_code(
     code: None, monkeypatch: pytest.MonkeyPatch, regrow: str, masks: str
 ) -> None:
-    run = ours(
-        "dis-pfl", {"density": 0.3, "anneal": 0.6, "degree": 2, "regrow": regrow, "masks": masks}
-    )
-    fed, flags = (
-        run.fed,
-        {"dis_gradient_check": regrow == "random", "different_initial": masks == "own"},
-    )
+    hp = {"density": 0.3, "anneal": 0.6, "degree": 2, "regrow": regrow, "masks": masks}
+    run = ours("dis-pfl", hp)
+    fed = run.fed
     hand_draws(monkeypatch, run)
+    flags = {"dis_gradient_check": regrow == "random", "different_initial": masks == "own"}
     flags |= dict.fromkeys(("uniform", "diff_spa", "static", "save_masks"), False)
-    loop, ended = theirs(
-        "DisPFL",
-        "dispfl",
-        fed,
-        dense_ratio=0.3,
-        anneal_factor=0.6,
-        erk_power_scale=1,
-        active=1.0,
-        **flags,
-    )
+    how = {"dense_ratio": 0.3, "anneal_factor": 0.6, "erk_power_scale": 1, "active": 1.0}
+    loop, ended = theirs("DisPFL", "dispfl", fed, **how, **flags)
     handed, returned = zip(*(ended[c] for c in range(fed.N)), strict=True)
     assert torch.equal(rows(fed, [masks for _, masks, _ in handed]).bool(), run.state["sent"])
     assert torch.equal(rows(fed, [masks for masks, *_ in returned]).bool(), run.state["mask"])
@@ -152,8 +128,6 @@ def test_tensors_of_a_resnet_are_as_dense_as_in_the_authors_code(
 def test_dfedavgm_as_it_stands_is_the_codes_decentralised_sgd(code: None) -> None:
     run = ours("dfedavgm", {"degree": 2})
     loop, ended = theirs("dpsgd", "DPSGD", run.fed)
-    assert (
-        plain.apart(rows(run.fed, [ended[c][1][0] for c in range(run.fed.N)]), run.state["w"])
-        < 1e-9
-    )
+    last = rows(run.fed, [ended[c][1][0] for c in range(run.fed.N)])
+    assert plain.apart(last, run.state["w"]) < 1e-9
     assert scores(run, "post_agg") == pytest.approx(loop.stat_info["person_test_acc"], abs=1e-12)

@@ -16,12 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State
-from repfl.algorithms.core.run import Run
+from repfl.algorithms.core.method import State
 from tests.algorithms import plain, toys
 from tests.algorithms.examples import example
-from tests.references import nets
-from tests.references.pfllib import SIZES, Library, held, theirs
+from tests.references.loaders import Passes
+from tests.references.pfllib import Library, held, of_server, ours
 from tests.references.test_pfllib import APART, SAME
 
 if TYPE_CHECKING:
@@ -29,19 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["example"]
 Example = Callable[[str], Any]
-
-
-def ours(
-    method: str | Method[Any], hp: dict[str, Any] | None = None, share: float = 0.5, **protocol: Any
-) -> Run:
-    """Four rounds of ours."""
-    how = {"sizes": SIZES, "dtype": torch.float64, "rounds": 4, "participation": share}
-    return toys.run(method, hp, **how, **protocol)
-
-
-def of_server(run: Run, server: Any) -> Tensor:
-    """PFLlib's global model  [D]."""
-    return nets.join(run.fed, server.global_model.state_dict(), theirs)
 
 
 def test_fedprox_is_pfllibs(pfllib: Library, example: Example) -> None:
@@ -109,7 +95,7 @@ def test_fedproto_is_pfllibs_with_prototypes_of_trained_models(
     pfllib: Library, example: Example, after: bool
 ) -> None:
     example("fedproto")
-    run = ours("fedproto", {"lam": 0.7}, share=1.0)
+    run = ours("fedproto", {"lam": 0.7}, participation=1.0)
     server = pfllib("proto", "FedProto", run, lamda=0.7)
 
     def trained(client: Any, train: Callable[[], None]) -> Callable[[], None]:
@@ -127,7 +113,7 @@ def test_fedamps_mixtures_are_pfllibs_whose_training_feels_none(
 ) -> None:
     example("fedamp")
     hp = {"alpha": 0.3, "sigma": 2.0}
-    run = ours("fedamp", hp | {"lam": 0.0}, share=1.0)
+    run = ours("fedamp", hp | {"lam": 0.0}, participation=1.0)
     server = pfllib("amp", "FedAMP", run, alphaK=0.3, sigma=2.0, lamda=0.2)
     server.train()
     assert plain.apart(held(run, server), run.state["w"]) < SAME
@@ -135,7 +121,8 @@ def test_fedamps_mixtures_are_pfllibs_whose_training_feels_none(
     mixtures = run.method.mixture(run.state, run.fed)  # type: ignore[attr-defined]
     assert plain.apart(held(run, server, "client_u"), mixtures) < 1e-13
     assert plain.apart(mixtures, run.state["w"]) > APART
-    assert plain.apart(run.state["w"], ours("fedamp", hp, share=1.0).state["w"]) > APART
+    felt = ours("fedamp", hp, participation=1.0)
+    assert plain.apart(run.state["w"], felt.state["w"]) > APART
 
 
 def hypernetwork(hyper: Any) -> State:
@@ -153,7 +140,7 @@ class Nodes:
 
     def __init__(self, fed: Federation, called: list[int]) -> None:
         self.fed, self.called, clients = fed, called, range(fed.N)
-        self.train_loaders = [NextBatch(self.batches(c)) for c in clients]
+        self.train_loaders = [Passes([batch] for batch in self.batches(c)) for c in clients]
         self.test_loaders = self.val_loaders = [plain.batches(fed, c, 1, 1) for c in clients]
 
     def batches(self, client: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -162,22 +149,8 @@ class Nodes:
                 yield from plain.batches(self.fed, client, round_, 1)
 
 
-class NextBatch:
-    """A data loader whose every pass is one mini-batch long."""
-
-    def __init__(self, passes: Iterator[tuple[Tensor, Tensor]]) -> None:
-        self.passes = passes
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return iter([next(self.passes)])
-
-
 def test_pfedhn_is_its_authors(
-    reference: Get,
-    borrowed: Callable[..., None],
-    example: Example,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    reference: Get, borrowed: Any, example: Example, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = reference("AvivSham/pFedHN", "1bc0549", "experiments")
     borrowed(folder, {"experiments.pfedhn.node": {"BaseNodes": None}})

@@ -30,25 +30,9 @@ from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
+from tests.references.loaders import Batches, exact
 
 SIZES, PRETRAINING, LAM = (25, 7, 40, 16), 3, 0.3
-
-
-class Exact(Tensor):
-    """Images that stay doubles, and here, where the code asks for floats and a GPU."""
-
-    def float(self, *_: Any, **__: Any) -> Tensor:
-        return self.as_subclass(Tensor)
-
-    def to(self, *_: Any, **__: Any) -> Tensor:
-        return self
-
-
-Batches = list[tuple[Tensor, Tensor]]
-
-
-def exact(batches: Batches) -> Batches:
-    return [(x.as_subclass(Exact), y) for x, y in batches]
 
 
 def pytorch(**instead: Any) -> types.ModuleType:
@@ -65,33 +49,17 @@ def theirs(
     """Their algorithm with our initial values, in doubles, for the clients of a federation."""
 
     def build(fed: Federation) -> Any:
-        pool = type(
-            "Pool",
-            (),
-            {"targets": fed.data.labels.numpy(), "__len__": lambda self: len(self.targets)},
-        )()
-        folder = reference(
-            "microsoft/PersonalizedFL", "441670e", "alg", "datautil", "network", "util"
-        )
-        stubs = {"get_whole_dataset": lambda name: lambda args: pool}
-        borrowed(
-            folder,
-            {"alg.core": {"__path__": [str(folder / "alg/core")]}, "datautil.prepare_data": stubs},
-        )
-        monkeypatch.setattr(
-            importlib.import_module("alg.core.comm"), "torch", pytorch(float32=torch.float64)
-        )
-        p = fed.protocol
-        sizes = {
-            "n_clients": fed.N,
-            "batch": p.batch,
-            "lr": p.lr,
-            "pretrained_iters": 1,
-            "model_momentum": LAM,
-        }
-        args = types.SimpleNamespace(
-            alg="fedap", dataset="medmnist", device="cpu", distributed=False, **sizes
-        )
+        held = {"targets": fed.data.labels.numpy(), "__len__": lambda self: len(self.targets)}
+        pool, parts = type("Pool", (), held)(), ("alg", "datautil", "network", "util")
+        folder = reference("microsoft/PersonalizedFL", "441670e", *parts)
+        data = {"get_whole_dataset": lambda name: lambda args: pool}
+        core = {"__path__": [str(folder / "alg/core")]}
+        borrowed(folder, {"alg.core": core, "datautil.prepare_data": data})
+        mixing = importlib.import_module("alg.core.comm")
+        monkeypatch.setattr(mixing, "torch", pytorch(float32=torch.float64))
+        said = {"alg": "fedap", "dataset": "medmnist", "device": "cpu", "distributed": False}
+        said |= {"n_clients": fed.N, "batch": fed.protocol.batch, "lr": fed.protocol.lr}
+        args = types.SimpleNamespace(**said, pretrained_iters=1, model_momentum=LAM)
         algorithm = importlib.import_module("alg.fedap").fedap(args)
         for net in (algorithm.server_model, *algorithm.client_model):
             nets.load(fed, net, fed.new_model())
@@ -121,16 +89,8 @@ def ours(rounds: int) -> tuple[Any, Tensor]:
     """Our run, and its mixing weights."""
     hp = {"lam": LAM, "pool": "all", "pretrain_epochs": PRETRAINING, "pretrain_lr": 0.05}
     where: dict[str, Any] = {"shape": (1, 28, 28), "clients_data": toys.data(SIZES, classes=11)}
-    run = toys.run(
-        "fedap",
-        hp,
-        model="lenet5",
-        sizes=SIZES,
-        dtype=torch.float64,
-        rounds=rounds,
-        lr=0.05,
-        **where,
-    )
+    how = {"dtype": torch.float64, "rounds": rounds, "lr": 0.05}
+    run = toys.run("fedap", hp, model="lenet5", sizes=SIZES, **how, **where)
     return run, fedap.mixing_weights(run.state["closeness"], run.state["seen"], LAM)
 
 
@@ -146,9 +106,8 @@ def test_fedap_is_the_authors_code(
         if round_ > 1:
             run.step()
         for client in range(fed.N):
-            algorithm.client_train(
-                client, exact(plain.batches(fed, client, round_, fed.protocol.epochs)), round_
-            )
+            batches = plain.batches(fed, client, round_, fed.protocol.epochs)
+            algorithm.client_train(client, exact(batches), round_)
         algorithm.server_aggre()
         found = torch.stack([nets.join(fed, net.state_dict()) for net in algorithm.client_model])
         assert plain.apart(found, run.state["w"]) < 1e-9

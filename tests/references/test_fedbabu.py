@@ -10,7 +10,6 @@ weight decay, where the notebook has 0.001 and none.
 
 from __future__ import annotations
 
-import runpy
 from argparse import Namespace
 from collections.abc import Callable
 from copy import deepcopy
@@ -27,69 +26,26 @@ from torch import Tensor, nn
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
-from repfl.algorithms.engine.rng import cohort
 from tests.algorithms import plain, toys
-from tests.references import nets
+from tests.references import nets, scripts
 from tests.references.conftest import Get
 from tests.references.loaders import epochs
 
 SIZES = (25, 16, 9, 12, 30, 8)
-PROTOCOL: dict[str, Any] = {
-    "lr": 0.1,
-    "lr_decay": 0.1,
-    "momentum": 0.7,
-    "weight_decay": 0.03,
-    "participation": 0.5,
-}
-
-
-def name(ours: str) -> str:
-    return ours.replace("fc2", "linear")
-
-
-class Headed(nn.Module):
-    """A network whose head has the name by which the code knows heads."""
-
-    features: Callable[[Tensor], Tensor]
-    fc2: nn.Linear
-
-    def __init__(self, fed: Federation) -> None:
-        super().__init__(fed)
-        self.linear = self.fc2
-        del self.fc2
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.linear(self.features(x))
-
-
-class Net(Headed, nets.Tiny): ...
-
-
-class NetBN(Headed, nets.TinyBN): ...
+PROTOCOL: dict[str, Any] = {"lr": 0.1, "lr_decay": 0.1, "momentum": 0.7, "weight_decay": 0.03}
+PROTOCOL |= {"participation": 0.5, "weighting": "uniform", "buffers": "global"}
+name = nets.headed("linear")
 
 
 def arguments(fed: Federation) -> Namespace:
     """The protocol in the words of the code."""
     p = fed.protocol
-    sizes = {
-        "num_users": fed.N,
-        "frac": 0.5,
-        "epochs": fed.rounds,
-        "local_ep": p.epochs,
-        "local_bs": p.batch,
-        "server_data_ratio": 0.0,
-    }
-    steps = {
-        "lr": p.lr,
-        "momentum": p.momentum,
-        "wd": p.weight_decay,
-        "local_upt_part": "body",
-        "aggr_part": "body",
-    }
-    folders = dict.fromkeys(
-        ("unbalanced", "iid", "dataset", "model", "shard_per_user", "results_save"), 0
-    )
-    return Namespace(seed=0, test_freq=1, gpu=-1, **sizes, **steps, **folders)
+    sizes = {"num_users": fed.N, "frac": 0.5, "epochs": fed.rounds, "server_data_ratio": 0.0}
+    steps = {"lr": p.lr, "momentum": p.momentum, "wd": p.weight_decay, "local_ep": p.epochs}
+    parts = {"local_upt_part": "body", "aggr_part": "body", "local_bs": p.batch}
+    unused = ("unbalanced", "iid", "dataset", "model", "shard_per_user", "results_save")
+    rest = {"seed": 0, "test_freq": 1, "gpu": -1, **dict.fromkeys(unused, 0)}
+    return Namespace(**sizes, **steps, **parts, **rest)
 
 
 Tune = Callable[[float, float], Tensor]
@@ -109,53 +65,38 @@ def theirs(
     folder = reference("jhoon-oh/FedBABU", "e34c15b", "main_fed.py", "models")
 
     def drive(run: Run, net: nn.Module) -> tuple[Tensor, Tune]:
-        fed, args, scored = run.fed, arguments(run.fed), []
+        fed, args, script = run.fed, arguments(run.fed), folder / "main_fed.py"
         held = {c: np.arange(n) for c, n in enumerate(SIZES)}
         given = {"get_data": lambda _: ([0], [0], held, held), "get_model": lambda _: net}
-        borrowed(
-            folder, {"utils.options": {"args_parser": lambda: args}, "utils.train_utils": given}
-        )
-
-        def score(net: nn.Module, *_: Any, **__: Any) -> tuple[float, float]:
-            scored.append(nets.join(fed, net.state_dict(), name))
-            return 0.0, 0.0
+        options = {"args_parser": lambda: args}
+        borrowed(folder, {"utils.options": options, "utils.train_utils": given})
 
         def tune(body_lr: float, head_lr: float) -> Tensor:
-            own = [
-                update.LocalUpdate(args, idxs=[]).train(
-                    deepcopy(net), body_lr, head_lr, local_eps=5
-                )
-                for net in main["net_local_list"]
-            ]
-            return torch.stack([nets.join(fed, state, name) for state, _ in own])
+            own, rates = [], (body_lr, head_lr)
+            for net in main["net_local_list"]:
+                local = import_module("models.Update").LocalUpdate(args, idxs=[])
+                state, _ = local.train(deepcopy(net), *rates, local_eps=5)
+                own.append(nets.join(fed, state, name))
+            return torch.stack(own)
 
-        update = import_module("models.Update")
-        called = [
-            cohort(fed.streams, fed.N, fed.N // 2, t).tolist() for t in range(1, fed.rounds + 1)
-        ]
-        loaders = [epochs(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
+        called = scripts.cohorts(fed, fed.rounds)
         tuning = (epochs(fed, c, 3, "finetune") for c in cycle(range(fed.N)))
-        cohorts, feed = iter(called), chain(loaders, tuning)
-        monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(cohorts))
-        monkeypatch.setattr(update, "DataLoader", lambda *_, **__: next(feed))
-        monkeypatch.setattr(import_module("models.test"), "test_img_local", score)
-        main = runpy.run_path(str(folder / "main_fed.py"), run_name="__main__")
-        return torch.stack(scored).view(fed.rounds, fed.N, fed.D), tune
+        feed = chain(scripts.loaders(fed, called), tuning)
+        scored, main = scripts.played(monkeypatch, script, fed, name, called, feed)
+        return scored, tune
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)  # the script sets it
     return drive
 
 
-@pytest.mark.parametrize(("model", "net"), [("tiny", Net), ("tiny-bn", NetBN)])
-def test_fedbabu_is_the_authors_code(
-    theirs: Script, model: str, net: Callable[[Federation], nn.Module]
-) -> None:
-    more = PROTOCOL | {"weighting": "uniform", "buffers": "global"}
-    run = toys.run(
-        "fedbabu", {"epochs": 0}, model=model, sizes=SIZES, dtype=torch.float64, rounds=1, **more
-    )
-    rounds, tune = theirs(run, nets.load(run.fed, net(run.fed), run.fed.new_model(), name))
+@pytest.mark.parametrize("model", list(nets.KINDS))
+def test_fedbabu_is_the_authors_code(theirs: Script, model: str) -> None:
+    how = {"model": model, "sizes": SIZES, "dtype": torch.float64, "rounds": 1, **PROTOCOL}
+    run = toys.run("fedbabu", {"epochs": 0}, **how)
+    net = nets.KINDS[model](run.fed, "linear")
+    rounds, tune = theirs(run, nets.load(run.fed, net, run.fed.new_model(), name))
+    assert len(rounds) == run.fed.rounds
     for round_, scored in enumerate(rounds):
         if round_:
             run.step()

@@ -42,22 +42,14 @@ FOREIGN = {
     "data.utils.datasets": ("BaseDataset", "DATASETS"),
     "src.utils.models": ("MODELS", "DecoupledModel"),
     "src.utils.tools": (
-        "Logger",
-        "evaluate_model",
-        "fix_random_seed",
-        "get_optimal_cuda_device",
-        "initialize_data_loaders",
+        *("Logger", "evaluate_model", "fix_random_seed"),
+        *("get_optimal_cuda_device", "initialize_data_loaders"),
     ),
 }
-STUBS = {name: dict.fromkeys(contents) for name, contents in FOREIGN.items()} | {
-    "src.utils.metrics": {"Metrics": Named}
-}
-PROTOCOL: dict[str, Any] = {
-    "sizes": (9, 25, 14, 1, 17, 20),
-    "participation": 0.5,
-    "skip_single": True,
-    "dtype": torch.float64,
-}
+STUBS: dict[str, dict[str, Any]] = {name: dict.fromkeys(held) for name, held in FOREIGN.items()}
+STUBS["src.utils.metrics"] = {"Metrics": Named}
+PROTOCOL: dict[str, Any] = {"sizes": (9, 25, 14, 1, 17, 20), "participation": 0.5}
+PROTOCOL |= {"skip_single": True, "dtype": torch.float64}
 SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.7, "weight_decay": 0.01}
 ROUNDS = 5
 
@@ -67,21 +59,12 @@ def on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
-class Tiny(nets.Tiny):
+theirs = nets.headed("classifier")
+
+
+def tiny(fed: Federation) -> Any:
     """`tiny` with a last layer called as their option CLS expects."""
-
-    def __init__(self, fed: Federation) -> None:
-        super().__init__(fed)
-        self.classifier = self.fc2
-        del self.fc2
-        nets.load(fed, self, fed.new_model(), theirs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.features(x))
-
-
-def theirs(name: str) -> str:
-    return name.replace("fc2", "classifier")
+    return nets.load(fed, nets.Tiny(fed, "classifier"), fed.new_model(), theirs)
 
 
 class Loader:
@@ -99,14 +82,8 @@ class Loader:
         fed, who = self.fed, self.client.client_id
         parts = [fed.data.train[who]]
         if self.client.model.training:
-            schedule = Schedule(
-                "batches",
-                fed.round,
-                1,
-                self.passes[fed.round, who],
-                fed.protocol.batch,
-                skip_single=False,
-            )
+            how = (fed.round, 1, self.passes[fed.round, who], fed.protocol.batch)
+            schedule = Schedule("batches", *how, skip_single=False)
             self.passes[fed.round, who] += 1
             parts = plan_batches(fed.data, fed.streams, who, schedule).index
         return ((fed.data.inputs(part), fed.data.labels[part]) for part in parts)
@@ -114,33 +91,21 @@ class Loader:
 
 def settings(fed: Federation, method: str, options: dict[str, Any]) -> dict[str, Any]:
     """What a client of theirs is made of."""
-    common: dict[str, Any] = {
-        "buffers": "global",
-        "batch_size": fed.protocol.batch,
-        "local_epoch": fed.protocol.epochs,
-    }
-    common |= {"reset_optimizer_on_global_epoch": True, "client_side_evaluation": False}
-    common["test"] = Named(client=Named(train=False, val=False, test=False))
-    made: dict[str, Any] = {
-        "model": Tiny(fed),
-        "optimizer_cls": partial(torch.optim.SGD, **SGD),
-        "lr_scheduler_cls": None,
-    }
-    made |= {
-        "args": Named(common=Named(**common), **{method: Named(**options)}),
-        "device": torch.device("cpu"),
-        "return_diff": False,
-    }
+    common = Named(buffers="global", reset_optimizer_on_global_epoch=True)
+    common.batch_size, common.local_epoch = fed.protocol.batch, fed.protocol.epochs
+    common.client_side_evaluation = False
+    common.test = Named(client=Named(train=False, val=False, test=False))
+    made: dict[str, Any] = {"model": tiny(fed), "device": torch.device("cpu")}
+    made |= {"args": Named(common=common, **{method: Named(**options)}), "return_diff": False}
+    made |= {"optimizer_cls": partial(torch.optim.SGD, **SGD), "lr_scheduler_cls": None}
     parts = [{"train": part, "val": [], "test": []} for part in fed.data.train]
     return made | {"dataset": MagicMock(), "data_indices": parts}
 
 
 def their_server(fed: Federation, title: str, options: dict[str, Any]) -> Any:
     """A server of theirs, ready for its first round."""
-    servers, training = (
-        import_module(f"src.server.{title.lower()}"),
-        import_module("src.utils.trainer"),
-    )
+    servers = import_module(f"src.server.{title.lower()}")
+    training = import_module("src.utils.trainer")
     client: Any = getattr(servers, f"{title}Client")
 
     class OwnFisher(client):
@@ -149,22 +114,13 @@ def their_server(fed: Federation, title: str, options: dict[str, Any]) -> Any:
             super().set_parameters(package)
 
     server: Any = object.__new__(getattr(servers, f"{title}Server"))
-    server.model, server.current_epoch, server.return_diff, server.verbose = (
-        Tiny(fed),
-        0,
-        False,
-        False,
-    )
-    server.public_model_params = OrderedDict(
-        (name, value.data.clone()) for name, value in server.model.named_parameters()
-    )
+    server.model, server.current_epoch = tiny(fed), 0
+    server.return_diff = server.verbose = False
+    start = [(name, value.data.clone()) for name, value in server.model.named_parameters()]
+    server.public_model_params = OrderedDict(start)
     server.client_local_epoches = [fed.protocol.epochs] * fed.N
-    for memory in (
-        "clients_personal_model_params",
-        "client_optimizer_states",
-        "client_lr_scheduler_states",
-        "client_metrics",
-    ):
+    states = ("client_optimizer_states", "client_lr_scheduler_states", "client_metrics")
+    for memory in ("clients_personal_model_params", *states):
         setattr(server, memory, {who: {} for who in range(fed.N)})
     needs, kind = settings(fed, title.lower(), options), OwnFisher if title == "FedDpa" else client
     server.trainer = training.FLbenchTrainer(server, kind, training.MODE.SERIAL, 0, needs)
@@ -177,15 +133,18 @@ def disagreement(run: Run, server: Any) -> float:
     models they are scored with.
     """
     fed, client, scored = run.fed, server.trainer.worker, []
+
+    def flat(state: Any) -> Tensor:
+        return nets.join(fed, state, theirs)
+
     averages = deepcopy(getattr(client, "Ig_ema", None))
     for who in range(fed.N):
         client.set_parameters(server.package(who))
-        scored.append(nets.join(fed, client.model.state_dict(), theirs))
+        scored.append(flat(client.model.state_dict()))
     client.Ig_ema = averages
-    last = [nets.join(fed, client.postrain_state_dict[who], theirs) for who in range(fed.N)]
-    worst = plain.apart(nets.join(fed, server.public_model_params, theirs), run.state["theta"])
+    last = [flat(client.postrain_state_dict[who]) for who in range(fed.N)]
     return max(
-        worst,
+        plain.apart(flat(server.public_model_params), run.state["theta"]),
         plain.apart(torch.stack(last), run.state["last"]),
         plain.apart(torch.stack(scored), toys.everybody(run)),
     )
@@ -205,6 +164,9 @@ def follow(method: str, hp: dict[str, Any], title: str, options: dict[str, Any])
     return max(found)
 
 
+AVERAGED = {"cls": True, "ema": 0.1, "score": "obp_legacy"}
+
+
 @pytest.mark.parametrize(
     ("code", "hp", "options"),
     [
@@ -213,19 +175,11 @@ def follow(method: str, hp: dict[str, Any], title: str, options: dict[str, Any])
         (SQUARED, {"q": 0.9, "norm": "none", "ema": 0.5}, {"norm": "other", "EMA": True}),
         (SQUARED, {"q": 0.7, "cls": True}, {"norm": "global", "CLS": True}),
         (FIRST, {"q": 0.97, "norm": "layer", "score": "obp_legacy"}, {"norm": "layer"}),
-        (
-            FIRST,
-            {"q": 0.8, "cls": True, "ema": 0.1, "score": "obp_legacy"},
-            {"norm": "global", "CLS": True, "EMA": True, "alpha": 0.1},
-        ),
+        (FIRST, {"q": 0.8, **AVERAGED}, {"norm": "global", "CLS": True, "EMA": True, "alpha": 0.1}),
     ],
 )
 def test_fedobp_is_the_authors_code(
-    reference: Get,
-    borrowed: Any,
-    code: tuple[str, str],
-    hp: dict[str, Any],
-    options: dict[str, Any],
+    reference: Get, borrowed: Any, code: tuple[str, str], hp: Any, options: dict[str, Any]
 ) -> None:
     borrowed(reference(*code, "src"), STUBS)
     defaults = {"ig_ratio": hp["q"], "alpha": 0.5, "EMA": False, "CLS": False, "track": False}
@@ -233,15 +187,15 @@ def test_fedobp_is_the_authors_code(
 
 
 @pytest.mark.parametrize(
-    ("method", "hp"),
+    ("method", "bar", "hp"),
     [
-        ("feddpa", {"tau": 0.4}),
-        ("fedobp", {"q": 0.9, "score": "fisher", "quantile_scope": "tensor"}),
+        ("feddpa", {"tau": 0.4}, {}),
+        ("fedobp", {"q": 0.9}, {"score": "fisher", "quantile_scope": "tensor"}),
     ],
 )
 def test_feddpa_with_a_quantile_is_the_baseline_of_fedobps_tables(
-    reference: Get, borrowed: Any, method: str, hp: dict[str, Any]
+    reference: Get, borrowed: Any, method: str, bar: dict[str, float], hp: dict[str, Any]
 ) -> None:
     borrowed(reference(*FIRST, "src"), STUBS)
-    bar = hp["tau"] if method == "feddpa" else hp["q"]
-    assert follow(method, hp, "FedDpa", {"fisher_threshold": bar}) < 1e-12
+    (threshold,) = bar.values()
+    assert follow(method, bar | hp, "FedDpa", {"fisher_threshold": threshold}) < 1e-12

@@ -12,7 +12,7 @@ some clients is here a round of a group of these alone.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from types import SimpleNamespace as Bag
 from typing import Any
@@ -28,17 +28,12 @@ from repfl.algorithms.engine.rng import Streams
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
+from tests.references.loaders import Passes, epochs
 
 Scored = dict[str, Tensor]
-SIZES, ROUNDS, BETA, TAU = (12, 7, 24, 1, 9, 17), 5, 3, 0.5
-SWITCHES = {
-    "exc": "BN",
-    "isGrad": True,
-    "isHessian": False,
-    "isBN": False,
-    "HeadEnd": False,
-    "isLocal": False,
-}
+SIZES, ROUNDS, BETA, TAU, LAMDA = (12, 7, 24, 1, 9, 17), 5, 3, 0.5, 0.8
+SWITCHES: dict[str, Any] = {"exc": "BN", "isGrad": True}
+SWITCHES |= dict.fromkeys(("isHessian", "isBN", "HeadEnd", "isLocal"), False)
 VARIANTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     ({"hessian": True}, {"isHessian": True}),
@@ -58,98 +53,59 @@ STUBS: dict[str, dict[str, Any]] = {
 }
 
 
-class Epochs:
-    """A loader that hands out our batches, epoch after epoch."""
-
-    def __init__(self, fed: Federation, client: int, round_: int) -> None:
-        self.ahead = [
-            plain.batches(fed, client, round_, 1, first=epoch)
-            for epoch in range(fed.protocol.epochs)
-        ]
-
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        return iter([{"input": x, "class_id": y} for x, y in self.ahead.pop(0)])
-
-
 class Fling:
     """The authors' clients in the authors' group."""
 
     def __init__(
-        self,
-        fed: Federation,
-        client: str,
-        group: str,
-        *,
-        tau: float = TAU,
-        lamda: float = 0.0,
-        **switches: Any,
+        self, fed: Federation, client: str, group: str, *, tau: float = TAU, **switches: Any
     ) -> None:
-        component, p, hyper = (
-            importlib.import_module("fling.component"),
-            fed.protocol,
-            Bag(**(SWITCHES | switches)),
-        )
+        component, p = importlib.import_module("fling.component"), fed.protocol
+        hyper = Bag(**(SWITCHES | switches))
         sgd = {"name": "sgd", "lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}
+        learn = Bag(device="cpu", batch_size=p.batch, local_eps=p.epochs, optimizer=sgd)
+        learn.beta, learn.tau, learn.lamda = BETA, tau, LAMDA
         shared = Bag(name="except", keywords=["bn"]) if hyper.exc == "BN" else Bag(name="all")
+        sharing = Bag(name=group, aggregation_method="avg", aggregation_parameters=shared)
+        sharing.include_non_param, sharing.isLocal = False, hyper.isLocal
         self.args = Bag(
             model=nets.TinyBN(fed),
-            learn=Bag(
-                device="cpu",
-                batch_size=p.batch,
-                local_eps=p.epochs,
-                optimizer=sgd,
-                beta=BETA,
-                tau=tau,
-                lamda=lamda,
-            ),
+            learn=learn,
             client=Bag(name=client, client_num=fed.N, val_frac=0),
             server=Bag(name="base_server"),
-            group=Bag(
-                name=group,
-                aggregation_method="avg",
-                aggregation_parameters=shared,
-                include_non_param=False,
-                isLocal=hyper.isLocal,
-            ),
+            group=sharing,
             hyper=hyper,
             other=Bag(resume_path=None),
         )
         self.fed, self.dense = fed, "prev_local_model" if client == "purin_client" else "model"
-        self.processed = (
-            fed.params.learnable & ~fed.params.norm if hyper.exc == "BN" else fed.params.learnable
-        )
+        self.processed = fed.params.learnable
+        if hyper.exc == "BN":
+            self.processed = self.processed & ~fed.params.norm
         self.critical = torch.zeros(fed.N, int(self.processed.sum()), dtype=torch.int32)
-        self.group = component.group.get_group(
-            self.args, Bag(logging=lambda text: None, add_scalar=lambda *scalar: None)
-        )
+        silent = Bag(logging=lambda text: None, add_scalar=lambda *scalar: None)
+        self.group = component.group.get_group(self.args, silent)
         self.group.server = component.server.get_server(self.args, test_dataset=fed.data.test[0])
         get = component.client.get_client
         self.clients = [
             get(args=self.args, client_id=i, train_dataset=part)
             for i, part in enumerate(fed.data.train)
         ]
-        for i, one in enumerate(self.clients):
-            nets.load(
-                fed, one.model, fed.new_model(i) if i else fed.new_model()
-            )  # its group lets all start from client 0's values
+        for i, one in enumerate(self.clients):  # its group lets all start from client 0's values
+            nets.load(fed, one.model, fed.new_model(i) if i else fed.new_model())
             self.group.append(one)
         self.group.initialize()
 
     def train(self, round_: int) -> None:
         for i in self.fed.active_ids:
-            self.clients[i].train_dataloader = Epochs(self.fed, i, round_)
-            self.clients[i].train(lr=None)
-            self.critical[i] += getattr(
-                self.clients[i], "critical_parameter", torch.tensor(0)
-            ).int()
+            one, own = self.clients[i], epochs(self.fed, i, round_).passes
+            one.train_dataloader = Passes([{"input": x, "class_id": y} for x, y in b] for b in own)
+            one.train(lr=None)
+            self.critical[i] += getattr(one, "critical_parameter", torch.tensor(0)).int()
 
     def aggregate(self, round_: int) -> None:
         called = self.fed.active_ids
         if self.args.group.name != "base_group":
-            self.group.clients, self.args.client.client_num = (
-                [self.clients[i] for i in called],
-                len(called),
-            )
+            self.group.clients = [self.clients[i] for i in called]
+            self.args.client.client_num = len(called)
         self.group.aggregate(round_, called)
 
     def models(self, clients: Iterable[int], name: str = "model") -> Tensor:
@@ -180,22 +136,10 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> Scored:
 def first_round(
     method: str, hp: dict[str, Any], *, lr: float = 0.05, participation: float = 0.5
 ) -> Run:
-    protocol: dict[str, Any] = {
-        "lr": lr,
-        "momentum": 0.9,
-        "weight_decay": 1e-3,
-        "evaluation": {"tallies": ("mask",)},
-    }
-    return toys.run(
-        method,
-        hp,
-        model="tiny-bn",
-        sizes=SIZES,
-        dtype=torch.float64,
-        rounds=1,
-        participation=participation,
-        **protocol,
-    )
+    how: dict[str, Any] = {"model": "tiny-bn", "sizes": SIZES, "dtype": torch.float64}
+    protocol = {"lr": lr, "momentum": 0.9, "weight_decay": 1e-3, "participation": participation}
+    tallies = {"tallies": ("mask",)}
+    return toys.run(method, hp, rounds=1, evaluation=tallies, **how, **protocol)
 
 
 def agree(run: Run, theirs: Fling, scored: Scored) -> None:
@@ -242,14 +186,13 @@ def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effe
     part["conv2.weight"].mul_(1e-13)
     part["fc1.bias"].zero_()
     part["fc1.weight"][3:] = 0
-    known = {
-        "conv1": "pre",
-        "fc1": "hidden",
-        "fc2": "fc",
-    }  # how its networks call these layers; it tells them by their names
-    grads = nets.split(
-        fed, grad, lambda name: ".".join(known.get(word, word) for word in name.split("."))
-    )
+    # how its networks call these layers; it tells them by their names
+    known = {"conv1": "pre", "fc1": "hidden", "fc2": "fc"}
+
+    def called(name: str) -> str:
+        return ".".join(known.get(word, word) for word in name.split("."))
+
+    grads = nets.split(fed, grad, called)
     layers = nets.load(fed, nets.TinyBN(fed), theta).named_children()
     net = nn.ModuleDict({known.get(name, name): layer for name, layer in layers})
     for hessian in (False, True):
@@ -257,9 +200,7 @@ def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effe
         client = Fling(fed, "purin_client", "purin_group", **switches).clients[0]
         theirs = client.evaluate_critical_parameter_grad(net, grads, tau)[0].bool()
         hp = {"tau": tau, "ends": ends, "hessian": hessian, "grad_dtype": "float32"}
-        methods: list[Any] = [
-            build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty")
-        ]
+        methods: Any = (build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty"))
         code, default = (method.critical(fed, theta[None], grad[None])[0] for method in methods)
         dead = fed.params.where(name="conv2.weight") | fed.params.where(name="fc1.bias")
         assert torch.equal(code[fed.params.learnable & ~fed.params.norm], theirs)
@@ -273,8 +214,8 @@ def test_fedcac_is_the_authors_code_also_where_effects_are_tiny(scored: Scored, 
 
 
 def test_pfedsd_is_the_authors_code(scored: Scored) -> None:
-    run = first_round("pfedsd", {"lam": 0.8, "temperature": 2.0})
-    agree(run, Fling(run.fed, "pfedsd_client", "base_group", tau=2.0, lamda=0.8, exc="all"), scored)
+    run = first_round("pfedsd", {"lam": LAMDA, "temperature": 2.0})
+    agree(run, Fling(run.fed, "pfedsd_client", "base_group", tau=2.0, exc="all"), scored)
 
 
 @pytest.mark.parametrize(("method", "exc"), [("fedbn", "BN"), ("fedavg", "all")])

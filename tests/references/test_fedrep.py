@@ -16,10 +16,8 @@ LEAF data sets and all alike under its others. Three things that reading does no
 
 from __future__ import annotations
 
-import runpy
 from argparse import Namespace
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +30,14 @@ from torch import Tensor, nn
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
-from repfl.algorithms.engine.rng import cohort
 from tests.algorithms import plain, toys
-from tests.references import nets
+from tests.references import nets, scripts
 from tests.references.conftest import Get
 from tests.references.loaders import epochs
 
 ROUNDS, SIZES = 5, (25, 16, 9, 12, 30, 8)
-PROTOCOL: dict[str, Any] = {
-    "epochs": 3,
-    "lr": 0.1,
-    "momentum": 0.5,
-    "weight_decay": 1e-4,
-    "participation": 0.5,
-}
+PROTOCOL: dict[str, Any] = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "weight_decay": 1e-4}
+PROTOCOL |= {"sizes": SIZES, "dtype": torch.float64, "participation": 0.5}
 
 
 def name(ours: str) -> str:
@@ -70,9 +62,7 @@ class Net(nets.Tiny):
     """
 
     weight_keys = (
-        ("conv1.weight", "conv1.offset"),
-        ("fc1.weight",),
-        ("fc1.offset",),
+        *(("conv1.weight", "conv1.offset"), ("fc1.weight",), ("fc1.offset",)),
         ("fc2.weight", "fc2.offset"),
     )
 
@@ -86,24 +76,9 @@ def arguments(fed: Federation, dataset: str) -> Namespace:
     """The protocol in the words of the code."""
     p = fed.protocol
     sizes = {"num_users": fed.N, "frac": 0.5, "shard_per_user": 0, "m_tr": 10**6, "m_ft": 10**6}
-    steps = {
-        "epochs": ROUNDS,
-        "local_ep": p.epochs,
-        "local_rep_ep": 1,
-        "local_bs": p.batch,
-        "local_updates": -1,
-        "lr": p.lr,
-    }
-    return Namespace(
-        alg="fedrep",
-        dataset=dataset,
-        gpu=-1,
-        load_fed="n",
-        test_freq=1,
-        save_every=10**6,
-        **sizes,
-        **steps,
-    )
+    steps = {"epochs": ROUNDS, "local_ep": p.epochs, "local_rep_ep": 1, "local_bs": p.batch}
+    script = {"alg": "fedrep", "load_fed": "n", "test_freq": 1, "save_every": 10**6, "gpu": -1}
+    return Namespace(dataset=dataset, lr=p.lr, local_updates=-1, **script, **sizes, **steps)
 
 
 def stand_ins(args: Namespace, net: nn.Module) -> dict[str, dict[str, Any]]:
@@ -141,25 +116,13 @@ def theirs(
     scoring.write_text(scoring.read_text().expandtabs(8))
 
     def drive(run: Run, dataset: str) -> Tensor:
-        fed, scored, everybody = run.fed, [], range(len(SIZES))
-        args = arguments(fed, dataset)
-        borrowed(folder, stand_ins(args, nets.load(fed, Net(fed), fed.new_model(), name)))
-
-        def score(net: nn.Module, *_: Any, **__: Any) -> tuple[float, float]:
-            scored.append(nets.join(fed, net.state_dict(), name))
-            return 0.0, 0.0
-
-        called = [cohort(fed.streams, fed.N, fed.N // 2, t).tolist() for t in range(1, ROUNDS + 1)]
-        loaders = [epochs(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
-        last = [epochs(fed, c, ROUNDS, "finetune") for c in everybody]
-        cohorts, feed = iter([*called, everybody]), iter([*loaders, *last])
-        monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(cohorts))
-        monkeypatch.setattr(
-            import_module("models.Update"), "DataLoader", lambda *_, **__: next(feed)
-        )
-        monkeypatch.setattr(import_module("models.test"), "test_img_local", score)
-        runpy.run_path(str(folder / "main_fedrep.py"), run_name="__main__")
-        return torch.stack(scored).view(ROUNDS + 1, fed.N, fed.D)
+        fed, everybody, script = run.fed, range(len(SIZES)), folder / "main_fedrep.py"
+        net = nets.load(fed, Net(fed), fed.new_model(), name)
+        borrowed(folder, stand_ins(arguments(fed, dataset), net))
+        called = scripts.cohorts(fed, ROUNDS)
+        feed = scripts.loaders(fed, called)
+        feed += [epochs(fed, c, ROUNDS, "finetune") for c in everybody]
+        return scripts.played(monkeypatch, script, fed, name, [*called, everybody], feed)[0]
 
     (tmp_path / "save").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -169,10 +132,9 @@ def theirs(
 @pytest.mark.parametrize(("weighting", "dataset"), [("samples", "femnist"), ("uniform", "mnist")])
 def test_fedrep_is_the_authors_code(theirs: Script, weighting: str, dataset: str) -> None:
     hp = {"body_epochs": 1, "newcomer": "global"}
-    run = toys.run(
-        "fedrep", hp, sizes=SIZES, dtype=torch.float64, rounds=1, weighting=weighting, **PROTOCOL
-    )
+    run = toys.run("fedrep", hp, rounds=1, weighting=weighting, **PROTOCOL)
     *rounds, tuned = theirs(run, dataset)
+    assert len(rounds) == ROUNDS
     for round_, scored in enumerate(rounds):
         if round_:
             run.step()

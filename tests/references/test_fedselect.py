@@ -12,7 +12,6 @@ protocol's looks at those in training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 from types import SimpleNamespace as Named
 from typing import Any
@@ -25,46 +24,14 @@ from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
+from tests.references.loaders import Batches, Passes, entire, epochs
 
 SIZES, ROUNDS, LR = (9, 30, 14, 1, 22), 7, 0.1
 STUBS: dict[str, dict[str, Any]] = {"torchvision": {}, "torchvision.models": {"resnet18": None}}
 STUBS |= {"utils.train_utils": {"prepare_dataloaders": None, "get_data": None}}
 Visit = tuple[Tensor, Tensor, Tensor]
 """A client's model and mask when its training begins, and its model when it ends."""
-
-
-class Loader:
-    """A client's batches of a round, epoch after epoch."""
-
-    def __init__(self, fed: Federation, client: int, round_: int) -> None:
-        self.of, self.epoch = (fed, client, round_), -1
-
-    def __len__(self) -> int:
-        return len(plain.batches(*self.of, 1))
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        self.epoch += 1
-        return iter(plain.batches(*self.of, 1, first=self.epoch))
-
-
-def theirs(name: str) -> str:
-    return name.replace("fc2", "fc")
-
-
-def their_network(fed: Federation, net: str) -> nn.Module:
-    """`tiny` or `tiny-bn` with a last layer called as their statistics expect."""
-    kind: Any = nets.TinyBN if net == "tiny-bn" else nets.Tiny
-
-    class Net(kind):
-        def __init__(self) -> None:
-            super().__init__(fed)
-            self.fc = self.fc2
-            del self.fc2
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.fc(self.features(x))
-
-    return nets.load(fed, Net().double(), fed.new_model(), theirs)
+theirs = nets.headed("fc")
 
 
 def their_run(
@@ -76,36 +43,24 @@ def their_run(
     code, visits = import_module("fedselect"), list[Visit]()
     train = code.train_personalized
 
-    def watched(model: nn.Module, loader: Loader, mask: dict[str, Tensor], args: Any) -> Any:
-        start, shared = (
-            nets.join(fed, model.state_dict(), theirs),
-            nets.split(fed, torch.zeros(fed.D), theirs),
-        )
-        own = nets.join(fed, shared | mask, theirs) == 1
+    def watched(model: nn.Module, loader: Passes, mask: dict[str, Tensor], args: Any) -> Any:
+        start = nets.join(fed, model.state_dict(), theirs)
+        own = nets.join(fed, nets.split(fed, torch.zeros(fed.D), theirs) | mask, theirs) == 1
         done = train(model.train() if hp["mode"] == "code" else model, loader, mask, args)
         visits.append((start, own, nets.join(fed, model.state_dict(), theirs)))
         return done
 
-    def prepare(_: Any, client: int, *__: Any) -> tuple[Loader, list[tuple[Tensor, Tensor]]]:
-        test = fed.data.test[client]
-        return Loader(fed, client, len(visits) // fed.N + 1), [
-            (fed.data.inputs(test), fed.data.labels[test])
-        ]
+    def prepare(_: Any, client: int, *__: Any) -> tuple[Passes, Batches]:
+        return epochs(fed, client, len(visits) // fed.N + 1), entire(fed, client, "test")
 
     monkeypatch.setattr(code, "train_personalized", watched)
     monkeypatch.setattr(code, "prepare_dataloaders", prepare)
-    args = Named(
-        com_rounds=ROUNDS,
-        lr=LR,
-        la_epochs=fed.protocol.epochs,
-        clipgradnorm=False,
-        lth_epoch_iters=hp["every"],
-    )
+    args = Named(com_rounds=ROUNDS, lr=LR, la_epochs=fed.protocol.epochs, clipgradnorm=False)
+    args.lth_epoch_iters = hp["every"]
     args.prune_percent, args.prune_target = 100 * hp["rate"], 100 * hp["limit"]
     clients = {client: client for client in range(fed.N)}
-    scores = code.fedselect_algorithm(net, args, None, None, clients, clients, None, list(clients))[
-        "client_accuracies"
-    ]
+    done = code.fedselect_algorithm(net, args, None, None, clients, clients, None, list(clients))
+    scores = done["client_accuracies"]
     return visits, torch.tensor([[float(score[client]) for client in clients] for score in scores])
 
 
@@ -123,30 +78,19 @@ def test_fedselect_by_the_codes_rules_is_the_authors_code(
 ) -> None:
     borrowed(reference("lapisrocks/fedselect", "0949f8a"), STUBS)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    run = toys.run(
-        "fedselect",
-        hp,
-        model=net,
-        sizes=SIZES,
-        rounds=1,
-        dtype=torch.float64,
-        buffers="local",
-        lr=LR,
-    )
-    start, mask, fed = (
-        run.fed.new_models(),
-        torch.zeros(run.fed.N, run.fed.D, dtype=torch.bool),
-        run.fed,
-    )
-    visits, accuracies = their_run(monkeypatch, fed, their_network(fed, net), hp)
+    how: dict[str, Any] = {"sizes": SIZES, "rounds": 1, "dtype": torch.float64, "lr": LR}
+    run = toys.run("fedselect", hp, model=net, buffers="local", **how)
+    fed, start = run.fed, run.fed.new_models()
+    mask = torch.zeros(fed.N, fed.D, dtype=torch.bool)
+    network = nets.load(fed, nets.KINDS[net](fed, "fc").double(), fed.new_model(), theirs)
+    visits, accuracies = their_run(monkeypatch, fed, network, hp)
     for round_ in range(ROUNDS):
         if round_:
             # the method updates its state in place
             start, mask = toys.everybody(run), run.state["mask"].clone()
             run.step()
-        starts, masks, ends = map(
-            torch.stack, zip(*visits[round_ * fed.N : (round_ + 1) * fed.N], strict=True)
-        )
+        here = visits[round_ * fed.N : (round_ + 1) * fed.N]
+        starts, masks, ends = map(torch.stack, zip(*here, strict=True))
         assert fed.trained is not None
         correct, total = fed.count_correct(fed.trained, "test")
         assert torch.equal(masks, mask)

@@ -23,7 +23,17 @@ from repfl.algorithms.fedbabu import FedBABU
 from repfl.algorithms.math.gaussian import folds
 from tests.algorithms import plain, toys
 from tests.references import nets
-from tests.references.flbench import SIZES, Bench, alike, ours, scored, start, theirs, watched
+from tests.references.flbench import (
+    SIZES,
+    Bench,
+    alike,
+    average,
+    ours,
+    scored,
+    start,
+    theirs,
+    watched,
+)
 
 
 def test_participants_are_drawn_as_flbench_draws_them(bench: Bench) -> None:
@@ -40,10 +50,9 @@ def test_apfl_by_flbenchs_rules_is_flbench(bench: Bench) -> None:
     run = ours("apfl", {"mode": "flbench"})
     server = bench("apfl", "APFLServer", run)
     server.train()
-    own = torch.stack(
-        [nets.join(run.fed, server.client_local_model_params[c], theirs) for c in range(run.fed.N)]
-    )
-    alphas = torch.stack([server.client_alphas[c] for c in range(run.fed.N)])
+    fed, held = run.fed, server.client_local_model_params
+    own = torch.stack([nets.join(fed, held[c], theirs) for c in range(fed.N)])
+    alphas = torch.stack([server.client_alphas[c] for c in range(fed.N)])
     assert alike(server, run)
     assert plain.apart(own, run.state["v"]) < 1e-9
     assert plain.apart(alphas, run.state["alpha"]) < 1e-9
@@ -56,9 +65,8 @@ def test_flute_by_flbenchs_rules_is_flbench(bench: Bench, detach: bool) -> None:
     hp = {"mode": "flbench", "body_epochs": 1, "detach": detach, "newcomer": "global"}
     run = ours("flute", hp, sizes=toys.RAGGED)
     server = bench("flute", "FLUTEServer", run)
-    importlib.import_module("src.utils.models").DecoupledModel.get_last_features.__defaults__ = (
-        detach,
-    )
+    model = importlib.import_module("src.utils.models").DecoupledModel
+    model.get_last_features.__defaults__ = (detach,)
     server.train()
     assert alike(server, run)
     assert plain.apart(scored(server, run.fed), toys.everybody(run)) < 1e-9
@@ -76,19 +84,17 @@ def test_floco_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
 
     def draws(purpose: str = "") -> np.random.Generator:
         first = "projection" if server.selected_clients is server.train_clients else "simplex"
-        where = (
-            f"method/{first}{purpose}",
-            server.current_epoch + 1,
-            server.trainer.worker.client_id,
-        )
+        round_, client = server.current_epoch + 1, server.trainer.worker.client_id
+        where = (f"method/{first}{purpose}", round_, client)
         return streams.setdefault(where, fed.streams.at(*where))
 
     def uniform(low: float, high: float, size: int | None = None) -> Any:
         return draws("/radius" if size is None else "").uniform(low, high, size)
 
-    monkeypatch.setattr(
-        np.random, "exponential", lambda scale, size: draws().standard_exponential(size)
-    )
+    def exponential(scale: float, size: int) -> Any:
+        return draws().standard_exponential(size)
+
+    monkeypatch.setattr(np.random, "exponential", exponential)
     monkeypatch.setattr(np.random, "uniform", uniform)
     server.train()
     new_ends = torch.stack([server.public_model_params[name] for name in ends])
@@ -109,9 +115,8 @@ def test_methods_that_average_a_part_are_flbench(
     bench: Bench, method: str, name: str, kind: str, hp: dict[str, Any]
 ) -> None:
     """Here somebody never takes part, and has the average of the others' personal layers."""
-    run = ours(
-        method, {"newcomer": "global", **hp}, sizes=toys.RAGGED, participation=0.34, rounds=4
-    )
+    few = {"sizes": toys.RAGGED, "participation": 0.34, "rounds": 4}
+    run = ours(method, {"newcomer": "global", **hp}, **few)
     assert not bool(run.state["seen"].all())
     server = bench(name, kind, run)
     server.train()
@@ -130,14 +135,8 @@ def test_pfedfda_by_flbenchs_rules_is_flbench(
     fed, means = run.fed, start(run)["means"]
     monkeypatch.setattr(torch, "rand", lambda *_: means.clone())
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
-    server = bench(
-        "pfedfda",
-        "pFedFDAServer",
-        run,
-        eps=1e-4,
-        local_beta=beta == "local",
-        single_beta=beta == "single",
-    )
+    options = {"local_beta": beta == "local", "single_beta": beta == "single"}
+    server = bench("pfedfda", "pFedFDAServer", run, eps=1e-4, **options)
     order = torch.from_numpy(fed.streams.at("method/folds", run.round).random(max(SIZES)).argsort())
 
     def split(features: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -146,15 +145,11 @@ def test_pfedfda_by_flbenchs_rules_is_flbench(
         dealt = folds(padded[None], order, fed.classes)[0, : len(held)]
         dealt = dealt[dealt >= 0]
         assert len(dealt) == len(labels)
-        return (
-            ((dealt != fold).nonzero()[:, 0], (dealt == fold).nonzero()[:, 0]) for fold in (0, 1)
-        )
+        parts = [(dealt == fold).nonzero()[:, 0] for fold in (0, 1)]
+        return iter([(parts[1], parts[0]), (parts[0], parts[1])])
 
-    monkeypatch.setattr(
-        importlib.import_module("src.client.pfedfda"),
-        "StratifiedKFold",
-        lambda **_: SimpleNamespace(split=split),
-    )
+    module = importlib.import_module("src.client.pfedfda")
+    monkeypatch.setattr(module, "StratifiedKFold", lambda **_: SimpleNamespace(split=split))
     server.train()
     assert alike(server, run)
     assert plain.apart(server.global_means, run.state["means"]) < 1e-9
@@ -209,15 +204,9 @@ def test_methods_that_tune_before_scoring_are_flbench(
     server = bench(name, kind, run, test={"interval": run.round, "finetune_epoch": 3})
     seen = watched(server, run.fed)
     server.train()
-    assert (
-        plain.apart(nets.join(run.fed, server.public_model_params, theirs), run.state["theta"])
-        < 1e-9
-    )
-    assert plain.apart(torch.stack(seen[1::2]), toys.everybody(run)) < 1e-9
+    tuned = torch.stack(seen[1::2])
+    assert plain.apart(average(server, run), run.state["theta"]) < 1e-9
+    assert plain.apart(tuned, toys.everybody(run)) < 1e-9
     if isinstance(method, DecayedHead):
-        assert (
-            plain.apart(
-                torch.stack(seen[1::2]), toys.everybody(ours("fedbabu", {"epochs": 3}, sizes=SIZES))
-            )
-            > 1e-3
-        )
+        defined = ours("fedbabu", {"epochs": 3}, sizes=SIZES)
+        assert plain.apart(tuned, toys.everybody(defined)) > 1e-3

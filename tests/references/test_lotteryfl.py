@@ -32,6 +32,7 @@ from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
+from tests.references.loaders import entire
 
 SIZES = (25, 7, 40, 1, 16)
 
@@ -49,9 +50,8 @@ class Lottery:
     def __init__(self, fed: Federation, start: float, percent: float, target: float) -> None:
         self.fed, self.start, self.percent, self.target = fed, start, percent, target
         self.utils, update = importlib.import_module("utils"), importlib.import_module("update")
-        self.client = type(
-            "Client", (update.LocalUpdate,), {"train_val_test": lambda self, loaders, _: loaders}
-        )
+        given = {"train_val_test": lambda self, loaders, _: loaders}
+        self.client = type("Client", (update.LocalUpdate,), given)
         self.net = nets.load(fed, LogTiny(fed).double(), fed.new_model())
         self.initial = copy.deepcopy(self.net.state_dict())
         self.weights = self.net.state_dict()
@@ -67,12 +67,8 @@ class Lottery:
     def local(self, client: int) -> dict[str, Tensor]:
         """A participant's part of a round, and its trained model."""
         fed, p, net = self.fed, self.fed.protocol, self.scored(client)
-        test = fed.data.test[client]
-        loaders = (
-            plain.batches(fed, client, fed.round, p.epochs),
-            None,
-            [(fed.data.inputs(test), fed.data.labels[test])],
-        )
+        train = plain.batches(fed, client, fed.round, p.epochs)
+        loaders = (train, None, entire(fed, client, "test"))
         args = SimpleNamespace(dataset="toy", gpu=None, optimizer="sgd", lr=p.lr, local_ep=1)
         own = self.client(args, loaders, [], None)
         if own.inference(net)[0] > self.start and self.remaining[client] > self.target:
@@ -103,9 +99,8 @@ def with_specks(new_model: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return planted
 
 
-@pytest.mark.filterwarnings(
-    "ignore:invalid value encountered in divide"
-)  # theirs: the mean of an entry that nobody holds
+# theirs: the mean of an entry that nobody holds
+@pytest.mark.filterwarnings("ignore:invalid value encountered in divide")
 @pytest.mark.parametrize(("participation", "share", "target"), [(1.0, 0.1, 0.5), (0.4, 0.3, 0.2)])
 def test_lotteryfl_by_the_codes_options_is_the_authors_code(
     reference: Get,
@@ -119,13 +114,9 @@ def test_lotteryfl_by_the_codes_options_is_the_authors_code(
     borrowed(reference("charleslipku/LotteryFL", "6b05c9c", "src") / "src", {"torchvision": unused})
     monkeypatch.setattr(Federation, "new_model", with_specks(Federation.new_model))
     hp = {"judge": "test", "freeze": "magnitude", "share": share, "start": 0.5, "target": target}
-    protocol: dict[str, Any] = {
-        "weighting": "uniform",
-        "momentum": 0.5,
-        "lr": 0.1,
-        "participation": participation,
-    }
-    run = toys.run("lotteryfl", hp, sizes=SIZES, dtype=torch.float64, rounds=1, **protocol)
+    protocol: dict[str, Any] = {"weighting": "uniform", "momentum": 0.5, "lr": 0.1}
+    how = {"sizes": SIZES, "dtype": torch.float64, "rounds": 1, "participation": participation}
+    run = toys.run("lotteryfl", hp, **how, **protocol)
     fed, theirs, pruned = run.fed, Lottery(run.fed, 0.5, 100 * share, target), set()
     prunable = fed.params.select(lambda s: s.name.endswith("weight"))
     for round_ in range(1, 10):
@@ -135,17 +126,10 @@ def test_lotteryfl_by_the_codes_options_is_the_authors_code(
         assert fed.trained is not None
         assert plain.apart(ends, fed.trained) < 1e-9
         assert plain.apart(nets.join(fed, theirs.weights), run.state["theta"]) < 1e-9
-        assert (
-            plain.apart(
-                torch.stack([nets.join(fed, theirs.scored(c).state_dict()) for c in range(fed.N)]),
-                toys.everybody(run),
-            )
-            < 1e-9
-        )
-        found = torch.stack(
-            [torch.cat([torch.from_numpy(m).flatten() for m in mask]) for mask in theirs.masks]
-        )
-        assert torch.equal(found.bool(), run.state["mask"][:, prunable])
+        scored = [nets.join(fed, theirs.scored(c).state_dict()) for c in range(fed.N)]
+        assert plain.apart(torch.stack(scored), toys.everybody(run)) < 1e-9
+        masks = [torch.cat([torch.from_numpy(m).flatten() for m in each]) for each in theirs.masks]
+        assert torch.equal(torch.stack(masks).bool(), run.state["mask"][:, prunable])
         assert run.state["remaining"].tolist() == pytest.approx(theirs.remaining, rel=1e-12)
         pruned.add(fed.logged["pruned"])
     assert len(pruned) > 1

@@ -17,48 +17,28 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain
 from tests.references import fedml, nets
 from tests.references.conftest import Get
 from tests.references.fedml import ours, scores
-from tests.references.loaders import Passes
 
-
-class Net(nets.Tiny):
-    """`tiny` with its head under a name that the code knows."""
-
-    def __init__(self, fed: Federation) -> None:
-        super().__init__(fed)
-        self.fc: nn.Module = self.fc2
-        del self.fc2
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc(self.features(x))
-
-
-def name(ours: str) -> str:
-    return ours.replace("fc2", "fc")
+name = nets.headed("fc")
 
 
 @pytest.fixture
 def code(reference: Get, borrowed: Callable[..., None]) -> Any:
     """The published loop."""
-    stubs = {
-        "fedml_api.utils.main_flops_counter": dict.fromkeys(
-            ("count_training_flops", "count_inference_flops")
-        ),
-        "fedml_api.model.cv.cnn_meta": {"Meta_net": None},
-        "fedml_api.model.cv.resnet": dict.fromkeys(("customized_resnet18", "tiny_resnet18")),
+    unused = {
+        "utils.main_flops_counter": ("count_training_flops", "count_inference_flops"),
+        "model.cv.cnn_meta": ("Meta_net",),
+        "model.cv.resnet": ("customized_resnet18", "tiny_resnet18"),
     }
-    borrowed(
-        reference(
-            "SafeAI-Wshuai/pDFL", "2a92034", "fedml_api/standalone/dfedpgp", "fedml_core/trainer"
-        ),
-        stubs,
-    )
+    parts = ("fedml_api/standalone/dfedpgp", "fedml_core/trainer")
+    stubs = {f"fedml_api.{name}": dict.fromkeys(held) for name, held in unused.items()}
+    borrowed(reference("SafeAI-Wshuai/pDFL", "2a92034", *parts), stubs)
     return import_module("fedml_api.standalone.dfedpgp.dfedpgp_api").DFedPGPAPI
 
 
@@ -67,20 +47,10 @@ def theirs(api: Any, fed: Federation, folder: Path, **phases: float) -> tuple[Te
     bodies with own heads by round.
     """
     args = fedml.arguments(fed, lr_body=fed.protocol.lr, **phases)
-    net = nets.load(fed, Net(fed), fed.new_model(), name)
-    trainer = import_module("fedml_api.standalone.dfedpgp.my_model_trainer").MyModelTrainer(
-        net, args, fedml.LOG
-    )
-    loaders = [
-        Passes(
-            [
-                plain.batches(fed, client, t, 1, first=epoch)
-                for t in range(1, fed.rounds + 1)
-                for epoch in range(args.head_epochs + args.body_epochs)
-            ]
-        )
-        for client in range(fed.N)
-    ]
+    net = nets.load(fed, nets.Tiny(fed, "fc"), fed.new_model(), name)
+    kind = import_module("fedml_api.standalone.dfedpgp.my_model_trainer").MyModelTrainer
+    trainer, plan = kind(net, args, fedml.LOG), range(args.head_epochs + args.body_epochs)
+    loaders = fedml.loaders(fed, [("batches", epoch) for epoch in plan])
     loop, ended = fedml.finished(api, fed, args, trainer, loaders, str(folder))
     last = [nets.join(fed, ended[client][1][0], name) for client in range(fed.N)]
     return torch.stack(last), loop.stat_info["person_test_acc_before"]

@@ -52,12 +52,8 @@ def test_methods_are_pfllibs(
     if method != "local":
         server.send_models()
     scored = server.test_metrics_personalized if method == "ditto" else server.test_metrics
-    assert (
-        plain.apart(
-            held(run, server, "model_per" if method == "ditto" else "model"), toys.everybody(run)
-        )
-        < SAME
-    )
+    models = held(run, server, "model_per" if method == "ditto" else "model")
+    assert plain.apart(models, toys.everybody(run)) < SAME
     assert scored()[2] == right(run)
 
 
@@ -159,9 +155,8 @@ def test_fedpac_is_pfllibs_with_weights_for_other_clients(
     server = pfllib("pac", "FedPAC", run, lamda=1.0)
     server.train()
     server.send_models()
-    assert (
-        plain.apart(held(run, server), toys.everybody(run)) < 1e-9
-    )  # two ways to one quadratic form
+    # two ways to one quadratic form
+    assert plain.apart(held(run, server), toys.everybody(run)) < 1e-9
     assert plain.apart(held(run, server), defined) > APART
 
 

@@ -33,18 +33,12 @@ from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
+from tests.references.loaders import exact
 
 CODE: dict[str, Any] = {"masked": "weights", "cap": 0.7, "early": 6, "halving": "code"}
 EPOCHS, ROUNDS = 7, 12
 """One more than the code records at a client, two more than it remembers at the server."""
 BOOKS = {"mask": "active", "mask_check": "trial", "freq": "period", "length": "frozen"}
-
-
-class Exact(Tensor):
-    """Images that stay doubles where the code asks for floats."""
-
-    def float(self, *_: Any, **__: Any) -> Tensor:
-        return self.as_subclass(Tensor)
 
 
 @pytest.fixture
@@ -55,23 +49,15 @@ def fedstar(
 
     def build(fed: Federation, server: float, client: float) -> Any:
         net = nets.load(fed, nets.TinyBN(fed), fed.new_model())
-        stubs = {
-            "network.models": {"lenet5v": lambda: net},
-            "datautil.prepare_data": {"get_whole_dataset": None},
-        }
-        borrowed(
-            reference("Guoyeting/Star-PFL", "0565c53", "alg"),
-            {"network": {}, "datautil": {}, **stubs},
-        )
+        network = {"network": {}, "network.models": {"lenet5v": lambda: net}}
+        data = {"datautil": {}, "datautil.prepare_data": {"get_whole_dataset": None}}
+        borrowed(reference("Guoyeting/Star-PFL", "0565c53", "alg"), network | data)
         monkeypatch.setattr(importlib.import_module("alg.utils"), "torch", magnitudes())
-        args = types.SimpleNamespace(
-            n_clients=fed.N, device="cpu", lr=fed.protocol.lr, thrs_g=server, thrs_c=client
-        )
+        said = {"n_clients": fed.N, "device": "cpu", "lr": fed.protocol.lr}
+        args = types.SimpleNamespace(**said, thrs_g=server, thrs_c=client)
         theirs = importlib.import_module("alg.starfl").fedstar(args)
-        for periods in sides(theirs, "freq"):
-            periods.update(
-                {name: value.float() for name, value in periods.items()}
-            )  # its halving puts floats into them
+        for periods in sides(theirs, "freq"):  # its halving puts floats into them
+            periods.update({name: value.float() for name, value in periods.items()})
         return theirs
 
     return build
@@ -103,13 +89,9 @@ def local(theirs: Any, fed: Federation, client: int) -> None:
     theirs.measure_staiblity_client(client)
     theirs.clear_record(client)
     for epoch in range(EPOCHS):
-        batches = [
-            (x.as_subclass(Exact), y)
-            for x, y in plain.batches(fed, client, fed.round, 1, first=epoch)
-        ]
-        update = moved(
-            theirs.client_model[client], partial(theirs.client_train, client, batches, fed.round)
-        )
+        batches = exact(plain.batches(fed, client, fed.round, 1, first=epoch))
+        train = partial(theirs.client_train, client, batches, fed.round)
+        update = moved(theirs.client_model[client], train)
         if epoch <= theirs.rec_c_l:
             theirs.update_record_client(client, update)
     theirs.check_stability_client(client)
@@ -124,10 +106,8 @@ def round_of(theirs: Any, fed: Federation) -> None:
         local(theirs, fed, client)
     few = copy.copy(theirs)
     few.args = types.SimpleNamespace(**{**vars(theirs.args), "n_clients": len(called)})
-    few.client_model, few.mask_c = (
-        [theirs.client_model[c] for c in called],
-        [theirs.mask_c[c] for c in called],
-    )
+    few.client_model = [theirs.client_model[c] for c in called]
+    few.mask_c = [theirs.mask_c[c] for c in called]
     theirs.update_record_server(moved(theirs.server_model, few.server_aggre))
     theirs.check_stability_server()
 
@@ -145,42 +125,23 @@ def test_star_pfl_by_the_codes_options_is_the_authors_code(
     client: float,
 ) -> None:
     hp = CODE | {"server_threshold": server, "client_threshold": client}
-    protocol: dict[str, Any] = {
-        "epochs": EPOCHS,
-        "batch": 16,
-        "weighting": "uniform",
-        "buffers": "global",
-        "participation": participation,
-    }
-    run = toys.run(
-        "star-pfl",
-        hp,
-        model="tiny-bn",
-        sizes=sizes,
-        dtype=torch.float64,
-        rounds=1,
-        evaluation={"every": 0},
-        **protocol,
-    )
+    how: dict[str, Any] = {"model": "tiny-bn", "sizes": sizes, "dtype": torch.float64, "rounds": 1}
+    protocol = {"epochs": EPOCHS, "batch": 16, "weighting": "uniform", "buffers": "global"}
+    protocol |= {"participation": participation, "evaluation": {"every": 0}}
+    run = toys.run("star-pfl", hp, **how, **protocol)
     fed, theirs = run.fed, fedstar(run.fed, server, client)
     for round_ in range(1, ROUNDS + 1):
         if round_ > 1:
             run.step()
         round_of(theirs, fed)
-        ends = torch.stack(
-            [nets.join(fed, theirs.client_model[c].state_dict()) for c in fed.active_ids]
-        )
+        ends = [nets.join(fed, theirs.client_model[c].state_dict()) for c in fed.active_ids]
+        average = nets.join(fed, theirs.server_model.state_dict())
         assert fed.trained is not None
-        assert plain.apart(ends, fed.trained) < 1e-9
-        assert (
-            plain.apart(nets.join(fed, theirs.server_model.state_dict()), run.state["theta"]) < 1e-9
-        )
+        assert plain.apart(torch.stack(ends), fed.trained) < 1e-9
+        assert plain.apart(average, run.state["theta"]) < 1e-9
         for book, name in BOOKS.items():
-            found = torch.stack(
-                [torch.cat([v.flatten() for v in side.values()]) for side in sides(theirs, book)]
-            )
-            ours = torch.cat([run.state[f"server.{name}"], run.state[f"client.{name}"]])[
-                :, fed.params.learnable
-            ]
-            assert torch.equal(found.long(), ours.long())
+            found = [torch.cat([v.flatten() for v in s.values()]) for s in sides(theirs, book)]
+            ours = torch.cat([run.state[f"server.{name}"], run.state[f"client.{name}"]])
+            learnable = ours[:, fed.params.learnable]
+            assert torch.equal(torch.stack(found).long(), learnable.long())
     assert bool((run.state["client.period"] == 0).any())
