@@ -20,13 +20,10 @@ EXAMPLE = Path(__file__).parents[2] / "bench" / "examples" / "from_python.ipynb"
 def execute(notebook: dict[str, Any], folder: Path) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     """Every code cell with its outputs, run one after another in a folder."""
     names: dict[str, Any] = {}
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     with chdir(folder):
-        for number, cell in enumerate(code_cells(notebook), start=1):
+        for number, cell in enumerate(code, start=1):
             yield cell, _outputs("".join(cell["source"]), names, number)
-
-
-def code_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
-    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
 def _outputs(source: str, names: dict[str, Any], number: int) -> list[Any]:
@@ -46,14 +43,8 @@ def _outputs(source: str, names: dict[str, Any], number: int) -> list[Any]:
         data = {"text/plain": _lines(repr(value))}
         if hasattr(value, "_repr_html_"):
             data["text/html"] = _lines(value._repr_html_())
-        found.append(
-            {
-                "output_type": "execute_result",
-                "execution_count": number,
-                "metadata": {},
-                "data": data,
-            }
-        )
+        kind = {"output_type": "execute_result", "execution_count": number}
+        found.append({**kind, "metadata": {}, "data": data})
     return found
 
 

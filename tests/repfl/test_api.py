@@ -49,15 +49,6 @@ def test_one_cell_in_two_lines(results: Path) -> None:
     assert list(found.clients.index) == [0, 1]
 
 
-def test_a_cell_is_the_one_that_the_command_line_knows() -> None:
-    planned = plan(Selection(artefacts=["fedpurin/table1"], methods=["fedavg"], seeds=[1]))
-    cell = next(item.cell for item in planned if item.column == "cifar10-dir0.1")
-    assert repfl.recipe(RECIPE).training.rounds == cell.rounds
-    from repfl.api import _planned
-
-    assert _planned("fedavg", RECIPE, 1, "smoke", (), {}).cell.id == cell.id
-
-
 def test_a_stored_cell_is_not_computed_again(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,26 +112,6 @@ def test_a_grid_is_the_rows_of_load_in_its_own_order(results: Path) -> None:
         found["accuracy"].to_dict()
     )
     assert set(repfl.curves(found)["id"]) == set(found.index)
-
-
-def test_a_script_needs_no_guard_for_workers_which_compute_the_same_bits(
-    results: Path, tmp_path: Path
-) -> None:
-    """A worker does not run the script again that started it."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        f"import repfl\nprint('once')\nfound = repfl.grid(['fedavg'], {{'m': {OWN}}},"
-        f" workers=1, results={str(tmp_path / 'r')!r})\nprint(*found['status'], *found.index)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
-    )
-    *words, cell = done.stdout.split() or [""]
-    assert words == ["once", "done"], done.stderr
-    one, other = (Store(folder).get(cell) for folder in (results, tmp_path / "r"))
-    assert one is not None
-    assert other is not None
-    assert one.provenance["digests"] == other.provenance["digests"]
 
 
 def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
@@ -274,35 +245,40 @@ images = (rng.random((80, 8, 8, 1)) * 100 + 100 * labels[:, None, None, None]).a
 parts = {"all": (images, labels)}
 register(from_arrays("test-waves", lambda: parts, classes="ab", shape=(8, 8, 1)))
 """
-SCORED = """
+SCRIPT = f"""
 import repfl
 
-recipe = {
+print("once")
+recipe = {{
     "dataset": "test-waves", "clients": 2, "model": "tiny",
-    "partition": {"rule": "iid", "options": {"test_share": 0.5}},
-    "training": {"rounds": 1, "epochs": 1, "batch": 4, "lr": 0.1},
-    "evaluation": {"point": "post_agg", "rule": "last", "metrics": ["macro-f1", "auc"]},
-}
+    "partition": {{"rule": "iid", "options": {{"test_share": 0.5}}}},
+    "training": {{"rounds": 1, "epochs": 1, "batch": 4, "lr": 0.1}},
+    "evaluation": {{"point": "post_agg", "rule": "last", "metrics": ["macro-f1", "auc"]}},
+}}
 repfl.run("local", recipe, plugins=["waves.py"], keep_models="last", workers=1)
 row = repfl.load("results", measured=False, plugins=["waves.py"]).iloc[0]
-print(row["macro-f1"] >= 0, repfl.client_data(row.name, 0, plugins=["waves.py"])[0].shape)
+print(row["macro-f1"] >= 0, *repfl.client_data(row.name, 0, plugins=["waves.py"])[0].shape)
+found = repfl.grid(["fedavg"], {{"m": {OWN}}}, workers=1)
+print(*found["status"], *found.index)
 """
 
 
-def test_metrics_import_what_they_like_in_a_process_that_has_used_none(tmp_path: Path) -> None:
+def test_a_script_needs_no_guard_for_workers_which_compute_the_same_bits(
+    results: Path, tmp_path: Path
+) -> None:
+    """A worker does not run the script again that started it, and its metrics import what they like
+    where none was used before.
+    """
     (tmp_path / "waves.py").write_text(WAVES)
-    where = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", SCORED], cwd=tmp_path, env=where, capture_output=True, text=True
-    )
-    assert done.stdout == "True torch.Size([20, 1, 8, 8])\n", done.stderr
-
-
-def test_a_recipe_is_changed_by_naming_what_changes() -> None:
-    changed = repfl.recipe(RECIPE, clients=4, training={"rounds": 3})
-    as_it_is = repfl.recipe(RECIPE)
-    assert (changed.clients, changed.training.rounds) == (4, 3)
-    assert changed.training.lr == as_it_is.training.lr
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command, where = [sys.executable, "script.py"], os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=where, capture_output=True, text=True)
+    *words, cell = done.stdout.split() or [""]
+    assert words == ["once", "True", "20", "1", "8", "8", "done"], done.stderr
+    one, other = (Store(folder).get(cell) for folder in (results, tmp_path / "results"))
+    assert one is not None
+    assert other is not None
+    assert one.provenance["digests"] == other.provenance["digests"]
 
 
 @pytest.mark.parametrize(

@@ -18,23 +18,11 @@ def test_it_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("repfl re", {"report", "reproduce"}),
-        ("repfl data i", {"import"}),
-        ("repfl plan --sc", {"--scale"}),
-    ],
+    ("words", "expected"), [("repfl re", {"report", "reproduce"}), ("repfl plan --sc", {"--scale"})]
 )
 def test_a_shell_completes_commands_and_options(words: str, expected: set[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "repfl"],
-        capture_output=True,
-        text=True,
-        env={
-            "PYTHONPATH": str(ROOT),
-            "_REPFL_COMPLETE": "complete_bash",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split()) - 1),
-        },
-    )
+    asked = {"_REPFL_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    env = {"PYTHONPATH": str(ROOT), "COMP_CWORD": str(len(words.split()) - 1), **asked}
+    command = [sys.executable, "-m", "repfl"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert set(done.stdout.split()) == expected, done.stderr
