@@ -22,18 +22,10 @@ HARNESS = sorted(
     if path.relative_to(ROOT / "bench").parts[0] not in ("examples", "templates")
 )
 ALLOWED_IN_METHODS = {
-    "__future__",
-    "collections",
-    "contextlib",
-    "dataclasses",
-    "functools",
-    "math",
-    "numpy",
-    "repfl",
-    "scipy",
-    "torch",
-    "typing",
-}
+    "__future__", "collections", "contextlib", "dataclasses", "functools", "math", "numpy", "repfl",
+    "scipy", "torch", "typing",
+}  # fmt: skip
+OF_OURS = tuple(f"repfl.algorithms.{part}" for part in ("core", "engine", "math"))
 GLOBAL_DRAWS = re.compile(
     r"torch\.manual_seed\(|np\.random\.(seed|rand|randn|randint|choice|shuffle|permutation|dirichlet)\(|\brandom\.(seed|random|sample|shuffle|choice)\("
 )
@@ -55,9 +47,7 @@ def imported(path: Path) -> set[str]:
 def test_only_bench_imports_other_packages(path: Path) -> None:
     package = path.relative_to(ROOT).parts[0]
     names = imported(path)
-    assert not {name.split(".")[0] for name in names} & set(PACKAGES), (
-        "code of ours is imported below repfl"
-    )
+    assert not {name.split(".")[0] for name in names} & set(PACKAGES), "not imported below repfl"
     others = {name.split(".")[1] for name in names if name.startswith("repfl.")} - {package}
     assert package == "bench" or not others
 
@@ -70,36 +60,18 @@ def test_the_harness_is_built_in_layers(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
-def test_method_files_import_mathematics_only(path: Path) -> None:
+def test_method_files_import_mathematics_only_and_register_a_method(path: Path) -> None:
     names = imported(path)
     assert {name.split(".")[0] for name in names} <= ALLOWED_IN_METHODS
-    assert not [
-        name
-        for name in names
-        if name.startswith("repfl.")
-        and not name.startswith(("repfl.algorithms.core", "repfl.algorithms.engine"))
-        and not name.startswith("repfl.algorithms.math")
-    ]
-
-
-@pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
-def test_every_method_file_registers_a_method(path: Path) -> None:
+    assert all(name.startswith(OF_OURS) for name in names if name.startswith("repfl."))
     assert "@register(" in path.read_text()
 
 
 def test_nothing_draws_from_a_global_generator() -> None:
     lines = [(path, line) for path in SOURCES for line in path.read_text().splitlines()]
-    assert [
-        f"{path.relative_to(ROOT)}: {line.strip()}"
-        for path, line in lines
-        if GLOBAL_DRAWS.search(line)
-    ] == []
+    assert [f"{path}: {line}" for path, line in lines if GLOBAL_DRAWS.search(line)] == []
 
 
 def test_no_file_has_outgrown_its_idea() -> None:
-    long = {
-        str(path.relative_to(ROOT)): n
-        for path in SOURCES
-        if (n := len(path.read_text().splitlines())) > 400
-    }
-    assert long == {}
+    lengths = {path: len(path.read_text().splitlines()) for path in SOURCES}
+    assert {path: length for path, length in lengths.items() if length > 400} == {}

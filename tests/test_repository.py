@@ -19,21 +19,12 @@ ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 PLUGIN = ROOT / ".github" / "actions" / "repfl-plugin"
-PAGES = [
-    *sorted(ROOT.glob("*.md")),
-    *(
-        page
-        for folder in ("bench", "datasets", "docs", "paper_tables")
-        for page in sorted((ROOT / folder).rglob("*.md"))
-    ),
-    ROOT / ".github" / "pull_request_template.md",
-    PLUGIN / "README.md",
-    *FORMS,
-]
+FOLDERS = [ROOT / name for name in ("bench", "datasets", "docs", "paper_tables")]
+PAGES = [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in folder.rglob("*.md"))]
+PAGES = [*sorted(PAGES), ROOT / ".github" / "pull_request_template.md", PLUGIN / "README.md"]
+PAGES += FORMS
 NAMED = pytest.mark.parametrize(
-    "path",
-    [*WORKFLOWS, PLUGIN / "check.sh", *PAGES],
-    ids=lambda path: path.relative_to(ROOT).as_posix(),
+    "path", [*WORKFLOWS, PLUGIN / "check.sh", *PAGES], ids=lambda p: p.relative_to(ROOT).as_posix()
 )
 
 
@@ -106,25 +97,23 @@ def test_a_workflow_may_read_and_no_more(path: Path) -> None:
     assert all("timeout-minutes" in job for job in jobs(path).values())
 
 
-def test_actions_are_pinned_to_a_major_version() -> None:
-    used = [step for path in WORKFLOWS for step in steps(path)] + read(PLUGIN / "action.yml")[
-        "runs"
-    ]["steps"]
-    named = [step["uses"] for step in used if "uses" in step]
+@pytest.fixture(scope="module")
+def every_step() -> list[dict[str, Any]]:
+    """The steps of the workflows and of the action."""
+    of_action = read(PLUGIN / "action.yml")["runs"]["steps"]
+    return [*(step for path in WORKFLOWS for step in steps(path)), *of_action]
+
+
+def test_actions_are_pinned_to_a_major_version(every_step: list[dict[str, Any]]) -> None:
+    named = [step["uses"] for step in every_step if "uses" in step]
     assert named
     for name in named:
         assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+", name) or (ROOT / name / "action.yml").is_file()
 
 
-def test_no_value_from_outside_is_pasted_into_a_script() -> None:
+def test_no_value_from_outside_is_pasted_into_a_script(every_step: list[dict[str, Any]]) -> None:
     """It comes as a variable, so that a name on a pull request cannot be a command."""
-    used = [step for path in WORKFLOWS for step in steps(path)] + read(PLUGIN / "action.yml")[
-        "runs"
-    ]["steps"]
-    assert [step["run"] for step in used if "${{" in step.get("run", "")] == []
-
-
-# -- versions and names ----------------------------------------------------------------------------
+    assert [step["run"] for step in every_step if "${{" in step.get("run", "")] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -147,14 +136,9 @@ def stub(tmp_path: Path) -> Stub:
         (tmp_path / program).write_text(f"#!/usr/bin/env bash\n{body}\n")
         (tmp_path / program).chmod(0o755)
         where = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PAGE": str(tmp_path / "page.md")}
-        return subprocess.run(
-            [str(PLUGIN / script)],
-            env={**os.environ, **where, **variables},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        env, command = {**os.environ, **where, **variables}, [str(PLUGIN / script)]
+        how = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
+        return subprocess.run(command, env=env, **how)
 
     return run
 
