@@ -18,40 +18,32 @@ def trials(*rows: tuple[str, int, int, str, float]) -> pd.DataFrame:
 
 def clients(**methods: list[float]) -> pd.DataFrame:
     """Accuracies of the clients of one block."""
-    return pd.DataFrame(
-        [
-            {"method": name, "column": "c", "study": 1, "client": client, "accuracy": accuracy}
-            for name, values in methods.items()
-            for client, accuracy in enumerate(values)
-        ]
-    )
+    places = {"column": "c", "study": 1}
+    rows = [
+        places | {"method": name, "client": client, "accuracy": accuracy}
+        for name, values in methods.items()
+        for client, accuracy in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
 
 
 def scores(means: dict[str, float], studies: int, noise: float, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     common = rng.normal(0, 5, studies)
-    return pd.DataFrame(
-        [
-            {
-                "method": name,
-                "column": "c",
-                "study": study,
-                "value": mean + common[study] + rng.normal(0, noise),
-            }
-            for name, mean in means.items()
-            for study in range(studies)
-        ]
-    )
+    rows = [
+        (name, study, mean + common[study] + rng.normal(0, noise))
+        for name, mean in means.items()
+        for study in range(studies)
+    ]
+    return pd.DataFrame(rows, columns=["method", "study", "value"]).assign(column="c")
 
 
 def test_the_spread_is_of_the_trials_that_came_to_an_end_once_all_are_made() -> None:
     made = [("a", 1, 1, "diverged", np.nan), ("a", 1, 2, "done", 0.6), ("a", 1, 3, "done", 0.5)]
     assert analysis.spread_of_trials(trials(*made)).tolist() == pytest.approx([0.1])
     begun = trials(*made, ("a", 2, 1, "missing", np.nan), ("b", 1, 1, "done", 0.5))
-    assert analysis.spread_of_trials(begun).droplevel("column").fillna(-1).to_dict() == {
-        "a": -1,
-        "b": 0,
-    }
+    found = analysis.spread_of_trials(begun).droplevel("column").fillna(-1)
+    assert found.to_dict() == {"a": -1, "b": 0}
 
 
 def test_intervals_of_differences_cover_as_often_as_they_say() -> None:
@@ -134,13 +126,9 @@ def test_equal_methods_are_told_apart_from_whoever_leads_on_one_board_of_twenty(
     """
     found = []
     for board in range(50):
-        columns = (
-            scores(dict.fromkeys("abcdefgh", 50.0), 3, 2.0, 3 * board + column).assign(
-                column=column
-            )
-            for column in range(3)
+        blocks = pd.concat(
+            scores(EQUAL, 3, 2.0, 3 * board + column).assign(column=column) for column in range(3)
         )
-        blocks = pd.concat(columns)
         leader = str(analysis.ranks(blocks)[0].idxmin())
         found.append(analysis.against(blocks, leader)["p"].min() < 0.05)
     assert np.mean(found) <= 0.08
@@ -170,10 +158,8 @@ def test_the_front_has_whoever_is_best_at_a_cost() -> None:
 
 def test_costs_that_hardly_differ_put_nobody_on_the_front() -> None:
     accuracy = pd.Series({"worse": 60, "better": 80, "best": 81})
-    assert analysis.front(accuracy, pd.Series({"worse": 100, "better": 100.9, "best": 102})) == [
-        "better",
-        "best",
-    ]
+    cost = pd.Series({"worse": 100, "better": 100.9, "best": 102})
+    assert analysis.front(accuracy, cost) == ["better", "best"]
 
 
 def test_the_round_in_which_a_curve_reaches_most_of_its_best() -> None:

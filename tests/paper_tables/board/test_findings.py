@@ -19,22 +19,16 @@ def view(**changes: Any) -> View:
     """A board of one complete recipe; methods differ by round numbers and a little noise."""
     means = {"Local": 80.0, "FedAvg": 60.0, "FedAvg + FT": 85.0, "FedPURIN": 85.2, "FedOBP": 79.9}
     sent = {"Local": 0.0, "FedAvg": 100.0, "FedAvg + FT": 100.0, "FedPURIN": 40.0, "FedOBP": 50.0}
+    late = {name: mean - 5 for name, mean in means.items() if name != "FedOBP"}
     harmed = {"FedAvg": 90.0, "FedAvg + FT": 10.0, "FedPURIN": 5.0, "FedOBP": 50.0}
     lines = [
-        {
-            "method": name,
-            "column": "c",
-            "study": study,
-            "value": mean + NOISE[(study + place) % 3],
-            "harm": harmed.get(name, float("nan")),
-            "newcomers": mean - 5 if name != "FedOBP" else float("nan"),
-            "traffic": sent[name],
-            "work": 7.0,
-        }
+        {"method": name, "study": study, "value": mean + NOISE[(study + place) % 3]}
         for place, (name, mean) in enumerate(means.items())
         for study in range(3)
     ]
-    scores = pd.DataFrame(lines)
+    scores = pd.DataFrame(lines).assign(column="c", work=7.0)
+    for field, own in {"traffic": sent, "harm": harmed, "newcomers": late}.items():
+        scores[field] = scores["method"].map(own)
     printed = scores.assign(value=scores["value"] - 1 + 8 * (scores["method"] == "FedOBP"))
 
     def mean(name: str) -> pd.Series:
