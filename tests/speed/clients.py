@@ -27,19 +27,11 @@ def cifar_shaped(sizes: tuple[int, ...], test: int = 0) -> ClientData:
     """Random images; all clients see the same ones, so that memory is the models' alone."""
     rng, most = np.random.default_rng(0), max(*sizes, test)
     images, labels = rng.integers(0, 256, (most, 32, 32, 3), np.uint8), rng.integers(0, 10, most)
-    train, tests, none = (
-        [torch.arange(n) for n in each] for each in (sizes, [test] * len(sizes), [0] * len(sizes))
-    )
-    return ClientData(
-        torch.from_numpy(images),
-        torch.from_numpy(labels),
-        train,
-        tests,
-        none,
-        torch.full((3,), 1 / 255),
-        torch.zeros(3),
-        10,
-    )
+    each = (sizes, [test] * len(sizes), [0] * len(sizes))
+    splits = ([torch.arange(n) for n in numbers] for numbers in each)
+    scale, shift = torch.full((3,), 1 / 255), torch.zeros(3)
+    held = torch.from_numpy(images), torch.from_numpy(labels)
+    return ClientData(*held, *splits, scale, shift, 10)
 
 
 def federation(
@@ -73,11 +65,8 @@ def run_of(
 ) -> Run:
     """A started run of a method; it scores after its last round alone."""
     net = models.build(model, channels=3, size=32, classes=10)
-    recipe = toy_recipe(
-        clients=len(sizes),
-        evaluation={"every": 0},
-        **{"rounds": 50, "epochs": 1, "lr": 0.01, **protocol},
-    )
+    usual = {"rounds": 50, "epochs": 1, "lr": 0.01, "evaluation": {"every": 0}}
+    recipe = toy_recipe(clients=len(sizes), **{**usual, **protocol})
     run = kind(build(method), recipe, cifar_shaped(sizes, test), net, seed=0, device=device)
     run.start()
     return run

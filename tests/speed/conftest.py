@@ -66,9 +66,8 @@ class Figure:
     def keep(self, value: float, unit: str, plain: float | None = None) -> None:
         found = {"value": value, "unit": unit, "of plain PyTorch": plain}
         self.benchmark.extra_info |= {k: shown for k, shown in found.items() if shown is not None}
-        self.rows.append(
-            (self.name, f"{value:,.4g}", unit, "" if plain is None else f"{plain:.2f}")
-        )
+        ratio = "" if plain is None else f"{plain:.2f}"
+        self.rows.append((self.name, f"{value:,.4g}", unit, ratio))
 
 
 @pytest.fixture
@@ -85,6 +84,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     widths = [max(len(row[column]) for row in (HEAD, *rows)) for column in range(len(HEAD))]
     terminalreporter.section("figures, one thread per process on a CPU")
     for row in (HEAD, *rows):
-        terminalreporter.write_line(
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        )
+        line = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        terminalreporter.write_line("  ".join(line).rstrip())

@@ -23,15 +23,10 @@ class _Resnet8(ResNet):
 
 
 def _cnn4() -> nn.Module:
-    maps = [
-        nn.Conv2d(3, 32, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-    ]
-    return nn.Sequential(*maps, nn.Flatten(), nn.Linear(1600, 512), nn.ReLU(), nn.Linear(512, 10))
+    first = [nn.Conv2d(3, 32, 5), nn.ReLU(), nn.MaxPool2d(2)]
+    second = [nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)]
+    units = [nn.Linear(1600, 512), nn.ReLU(), nn.Linear(512, 10)]
+    return nn.Sequential(*first, *second, nn.Flatten(), *units)
 
 
 def _lenet5() -> nn.Module:
@@ -59,10 +54,8 @@ class Plain:
         self.net = NETS[name]().to(fed.device).to(memory_format=torch.channels_last)
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01)
         images = fed.data.images.to(fed.device).permute(0, 3, 1, 2) / 255
-        self.images, self.labels = (
-            images.contiguous(memory_format=torch.channels_last),
-            fed.data.labels,
-        )
+        self.images = images.contiguous(memory_format=torch.channels_last)
+        self.labels = fed.data.labels
         self.own, self.batch = fed.data.train[0].to(fed.device), fed.protocol.batch
 
     def train(self) -> None:

@@ -78,7 +78,8 @@ def test_algebra_of_100_clients_takes_less_than_a_twentieth_of_a_round(
     run = run_of(method, "cnn4", (SAMPLES,) * CLIENTS, kind=UntrainedRun, **SETTING)
     run.step()
     assert isinstance(run, UntrainedRun)
-    share = figure.once(
-        lambda: median(run.algebra() for _ in range(2)) / training(), "of a round's training"
-    )
-    assert share < 0.05
+
+    def share() -> float:
+        return median(run.algebra() for _ in range(2)) / training()
+
+    assert figure.once(share, "of a round's training") < 0.05

@@ -26,13 +26,12 @@ def cifar_shaped(seed: int, rounds: int) -> Cell:
     """cnn4 at batch 32 on digits presented as 32x32 RGB: a desk-scale cell that needs no
     download.
     """
+    options = {"alpha": 0.5, "train": 96, "test": 30}
     recipe = Recipe(
         dataset="digits",
         model="cnn4",
         clients=10,
-        partition=Partition(
-            rule="client-dirichlet", options={"alpha": 0.5, "train": 96, "test": 30}
-        ),
+        partition=Partition(rule="client-dirichlet", options=options),
         training=Training(rounds=rounds, epochs=5, batch=32, lr=0.01),
         evaluation=Evaluation(every=1),
         input=(3, 32, 32),
@@ -40,17 +39,11 @@ def cifar_shaped(seed: int, rounds: int) -> Cell:
     return build_cell("fedavg", {}, recipe, seed)
 
 
-def seconds(cells: list[Cell], workers: int, results: Path) -> float:
+def seconds(cells: list[Cell], workers: int, results: Path, executor: str = "processes") -> float:
+    """How long an executor takes with some cells."""
+    options = (Options(results=str(results)), workers, lambda *_: None, lambda: False)
     begun = perf_counter()
-    outcomes = list(
-        EXECUTORS["processes"](
-            [Task(cell) for cell in cells],
-            Options(results=str(results)),
-            workers,
-            lambda *_: None,
-            lambda: False,
-        )
-    )
+    outcomes = list(EXECUTORS[executor]([Task(cell) for cell in cells], *options))
     assert [outcome.status for outcome in outcomes] == ["done"] * len(cells)
     return perf_counter() - begun
 
@@ -67,15 +60,11 @@ def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one
 ) -> None:
     cells = [cifar_shaped(seed, rounds=3) for seed in range(CELLS)]
     one = seconds(cells, 1, tmp_path / "one")
-    assert (
-        figure.once(lambda: one / seconds(cells, 2, tmp_path / "two"), "times as fast as one")
-        >= 1.8
-    )
-    same = [
-        [provenance_of(tmp_path / where, cell)["digests"] for cell in cells]
-        for where in ("one", "two")
-    ]
-    assert same[0] == same[1]
+    times = figure.once(lambda: one / seconds(cells, 2, tmp_path / "two"), "times as fast as one")
+    assert times >= 1.8
+    for cell in cells:
+        once, twice = (provenance_of(tmp_path / where, cell) for where in ("one", "two"))
+        assert once["digests"] == twice["digests"]
 
 
 def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(
@@ -84,13 +73,7 @@ def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(
     cell = cifar_shaped(0, rounds=8)
 
     def share() -> float:
-        begun = perf_counter()
-        list(
-            EXECUTORS["inline"](
-                [Task(cell)], Options(results=str(tmp_path)), 1, lambda *_: None, lambda: False
-            )
-        )
-        wall = perf_counter() - begun
+        wall = seconds([cell], 1, tmp_path, "inline")
         spent = provenance_of(tmp_path, cell)["seconds"]
         return 1 - (spent["train"] + spent["evaluate"]) / wall
 

@@ -45,14 +45,8 @@ def measure(method: str, clients: int) -> dict[str, float]:
 def measured(method: str, clients: int) -> dict[str, float]:
     """Return the same of a process of its own, of one thread."""
     command = [sys.executable, "-m", "tests.speed.test_many_clients", method, str(clients)]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    where = {"cwd": ROOT, "env": os.environ | {"OMP_NUM_THREADS": "1"}}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, **where)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 

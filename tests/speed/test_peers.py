@@ -6,10 +6,8 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
-
 from tests.speed.peers import page, suites
-from tests.speed.peers.setting import METHODS, Setting
+from tests.speed.peers.setting import Setting
 
 
 def run(suite: str, seed: int, times: float, accuracy: float) -> dict[str, Any]:
@@ -25,33 +23,24 @@ def test_theirs_are_multiples_of_ours_pair_by_pair_and_the_last_file_counts() ->
         for seed in range(3)
     ]
     old = {"runs": [run("repfl", 0, 1.0, 0.5), run("PFLlib", 0, 7.0, 0.5)]}
-    (line,) = page.table([old, {"runs": [each for pair in pairs for each in pair]}]).to_dict(
-        "records"
-    )
+    new = {"runs": [each for pair in pairs for each in pair]}
+    (line,) = page.table([old, new]).to_dict("records")
     assert [line[cost] for cost in page.COSTS] == ["3.00 (3.00 to 3.00)"] * 4
     assert line["accuracy"] == "+0.00 (-2.48 to +2.48)"
 
 
 def test_other_suites_processes_import_nothing_of_ours() -> None:
     tried = "import sys, tests.speed.peers.suites, tests.references.stand_ins; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", tried], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert not {name.split(".")[0] for name in loaded} & {
-        "algorithms",
-        "bench",
-        "datasets",
-        "paper_tables",
-        "repfl",
-        "torch",
-    }
+    command = [sys.executable, "-c", tried]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    ours = {"algorithms", "bench", "datasets", "paper_tables", "repfl", "torch"}
+    assert not {name.split(".")[0] for name in loaded} & ours
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_our_side_of_the_comparison_runs(method: str) -> None:
+def test_our_side_of_the_comparison_runs() -> None:
     small = Setting(clients=2, train=8, test=8, rounds=1, epochs=1, batch=8, participation=1.0)
     ready = []
-    found = suites.repfl(method, 0, small, lambda: ready.append(True))
+    found = suites.repfl("ditto", 0, small, lambda: ready.append(True))
     assert ready
     assert len(found["round"]) == len(found["score"]) == 1
     assert 0 <= found["accuracy"] <= 1

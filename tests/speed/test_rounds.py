@@ -25,16 +25,5 @@ CLIENTS, SAMPLES = 10, 64
 @pytest.mark.parametrize("device", DEVICES)
 def test_rounds(figure: Figure, device: str, family: str) -> None:
     run = run_of(FAMILIES[family], "cnn4", (SAMPLES,) * CLIENTS, device, batch=32)
-    plain = Plain("cnn4", run.fed)
-    assert (
-        figure.rate(
-            run.step,
-            1,
-            "rounds/s",
-            device=device,
-            plain=plain.train,
-            plain_amount=1 / CLIENTS,
-            rounds=3,
-        )
-        > 0
-    )
+    beside = {"plain": Plain("cnn4", run.fed).train, "plain_amount": 1 / CLIENTS}
+    assert figure.rate(run.step, 1, "rounds/s", device=device, rounds=3, **beside) > 0

@@ -27,7 +27,5 @@ def test_engine_trains_cnn4_at_no_less_than_95_percent_of_a_plain_loop(figure: F
         return (between - begun) / (perf_counter() - between)
 
     ratio()  # warms both up
-    assert (
-        figure.once(lambda: median(ratio() for _ in range(REPEATS)), "of a plain loop's speed")
-        >= 0.95
-    )
+    share = figure.once(lambda: median(ratio() for _ in range(REPEATS)), "of a plain loop's speed")
+    assert share >= 0.95

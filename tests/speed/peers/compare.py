@@ -44,11 +44,8 @@ def measure(
 ) -> dict[str, Any]:
     """One run in a fresh process."""
     where = folder / "system" if suite == "PFLlib" else folder
-    environment = os.environ | {
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
-        "PYTHONHASHSEED": "0",
-    }
+    environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    environment["PYTHONHASHSEED"] = "0"
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     said = [suite, method, str(seed), str(threads), str(time.time()), json.dumps(asdict(setting))]
     command = [sys.executable, "-m", "tests.speed.peers.suites", *said]
@@ -71,10 +68,8 @@ def runs(
         suites = [*folders][seed % 3 :] + [*folders][: seed % 3]
         for (method, threads), suite in product(ways, suites):
             found = measure(folders[suite], suite, method, threads, seed, setting)
-            print(
-                f"{seed} {method:7} {threads} {suite:9} accuracy {found['accuracy']:.4f}",
-                flush=True,
-            )
+            told = f"{seed} {method:7} {threads} {suite:9} accuracy {found['accuracy']:.4f}"
+            print(told, flush=True)
             yield found
 
 
@@ -92,10 +87,8 @@ def main() -> None:
     setting = Setting(**asked)
     with tempfile.TemporaryDirectory() as into:
         found = list(runs(unpack(clones, Path(into)), repeats, ways, setting))
-    facts = {
-        "processor": provenance.platform_of("cpu", "default")["device"],
-        "python": sys.version.split()[0],
-    }
+    processor = provenance.platform_of("cpu", "default")["device"]
+    facts = {"processor": processor, "python": sys.version.split()[0]}
     facts |= {"date": f"{datetime.now(UTC):%Y-%m-%d}", "dataset": dataset(), **asdict(setting)}
     kept = Path("benchmarks", "peers", f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json")
     kept.parent.mkdir(parents=True, exist_ok=True)

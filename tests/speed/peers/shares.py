@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from repfl.bench.grid.cell import Cell, build_cell
 from repfl.bench.run.clients import clients_of
 from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
+from tests.references.stand_ins import partition
 from tests.speed.peers.setting import Setting
 
 
@@ -24,15 +24,13 @@ def dataset() -> str:
 def cell(setting: Setting, method: str, seed: int) -> Cell:
     """The experiment as a cell of ours."""
     options = {"alpha": 0.1, "train": setting.train, "test": setting.test}
-    training = Training(
-        rounds=setting.rounds, epochs=setting.epochs, batch=setting.batch, lr=setting.lr
-    )
+    steps = {name: getattr(setting, name) for name in ("rounds", "epochs", "batch", "lr")}
     recipe = Recipe(
         dataset=dataset(),
         model="cnn4",
         clients=setting.clients,
         partition=Partition(rule="client-dirichlet", options=options),
-        training=training,
+        training=Training(**steps),
         evaluation=Evaluation(every=1, points=("post_agg",)),
         participation=setting.participation,
         input=(3, 32, 32),
@@ -48,7 +46,9 @@ def write(setting: Setting, folder: Path, seed: int) -> None:
     ranges = [range(stop - len(places), stop) for stop, places in zip(stops, held, strict=True)]
     images, labels = data.inputs(torch.cat(held)).float(), data.labels[torch.cat(held)]
     _for_pfllib(setting.clients, folder / "dataset/peers", images.numpy(), labels.numpy(), ranges)
-    _for_flbench(setting.clients, folder / "data/peers", ranges)
+    shares = zip(ranges[: setting.clients], ranges[setting.clients :], strict=True)
+    own = [{"train": [*train], "val": [], "test": [*test]} for train, test in shares]
+    partition(folder / "data/peers", own)
     torch.save((images, labels), folder / "data/peers/images.pt")
 
 
@@ -60,15 +60,3 @@ def _for_pfllib(clients: int, folder: Path, images: Any, labels: Any, ranges: li
         path.parent.mkdir(parents=True, exist_ok=True)
         shard = {"x": images[held.start : held.stop], "y": labels[held.start : held.stop]}
         np.savez_compressed(path, data=np.array(shard, dtype=object))
-
-
-def _for_flbench(clients: int, folder: Path, ranges: list[range]) -> None:
-    """Who holds which image; everybody trains and is scored."""
-    train, test = ranges[:clients], ranges[clients:]
-    own = [{"train": [*t], "val": [], "test": [*s]} for t, s in zip(train, test, strict=True)]
-    everybody = list(range(clients))
-    separation = {"train": everybody, "test": everybody, "val": everybody, "total": clients}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "args.json").write_text('{"split": "sample"}', encoding="utf-8")
-    partition = {"separation": separation, "data_indices": own}
-    (folder / "partition.pkl").write_bytes(pickle.dumps(partition))

@@ -41,15 +41,12 @@ def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -
     ready()
     while not run.done:
         run.step()
-    found = {
-        name: [value for _, key, value in run.rows if key == name]
-        for name in ("time/train", "time/evaluate", "post_agg/pooled")
-    }
-    return {
-        "round": found["time/train"],
-        "score": found["time/evaluate"],
-        "accuracy": found["post_agg/pooled"][-1],
-    }
+
+    def noted(name: str) -> list[float]:
+        return [value for _, key, value in run.rows if key == name]
+
+    costs = {"round": noted("time/train"), "score": noted("time/evaluate")}
+    return costs | {"accuracy": noted("post_agg/pooled")[-1]}
 
 
 def pfllib(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -> Measured:
@@ -69,28 +66,14 @@ def pfllib(method: str, seed: int, setting: Setting, ready: Callable[[], None]) 
         head, net.fc = deepcopy(net.fc), nn.Identity()
         net = models.BaseHeadSplit(net, head)
     epochs = {"fedrep": (1, setting.epochs - 1)}.get(method, (setting.epochs, setting.epochs))
-    said = {
-        "model": net,
-        "dataset": "peers",
-        "num_classes": CLASSES,
-        "eval_gap": 1,
-        "num_clients": setting.clients,
-    }
-    said |= {
-        "join_ratio": setting.participation,
-        "global_rounds": setting.rounds,
-        "batch_size": setting.batch,
-    }
-    said |= {
-        "local_epochs": epochs[0],
-        "plocal_epochs": epochs[1],
-        "local_learning_rate": setting.lr,
-        "mu": 1.0,
-    }
-    kind = {"fedavg": ("avg", "FedAvg"), "fedrep": ("rep", "FedRep"), "ditto": ("ditto", "Ditto")}[
-        method
-    ]
-    server = getattr(import_module(f"flcore.servers.server{kind[0]}"), kind[1])(words(**said), 0)
+    said = {"model": net, "dataset": "peers", "num_classes": CLASSES, "eval_gap": 1, "mu": 1.0}
+    said |= {"num_clients": setting.clients, "join_ratio": setting.participation}
+    said |= {"global_rounds": setting.rounds, "batch_size": setting.batch}
+    said |= {"local_epochs": epochs[0], "plocal_epochs": epochs[1]}
+    kinds = {"fedavg": ("avg", "FedAvg"), "fedrep": ("rep", "FedRep"), "ditto": ("ditto", "Ditto")}
+    file, kind = kinds[method]
+    build = getattr(import_module(f"flcore.servers.server{file}"), kind)
+    server = build(words(**said, local_learning_rate=setting.lr), 0)
     spent: list[list[float]] = []
     for name in ("evaluate", "evaluate_personalized"):
         if hasattr(server, name):
@@ -105,9 +88,8 @@ def pfllib(method: str, seed: int, setting: Setting, ready: Callable[[], None]) 
     ready()
     server.train()
     rounds = [whole - sum(scores) for whole, scores in zip(server.Budget, spent, strict=True)]
-    scores = [
-        each[-1] for each in spent
-    ]  # Ditto scores the global model, too, before the personal ones
+    # Ditto scores the global model, too, before the personal ones
+    scores = [each[-1] for each in spent]
     return {"round": rounds[:-1], "score": scores[1:], "accuracy": server.rs_test_acc[-1]}
 
 
@@ -126,18 +108,12 @@ def flbench(method: str, seed: int, setting: Setting, ready: Callable[[], None])
     """FL-bench's own rounds and its own scoring of everybody, in its serial mode."""
     import torch
 
-    from tests.references.stand_ins import FLBENCH, Config, anything, module
+    from tests.references import stand_ins
 
-    held: dict[str, dict[str, Any]] = {
-        "omegaconf": {"DictConfig": Config},
-        "rich.progress": {"track": lambda rounds, *_, **__: rounds},
-    }
-    for name in FLBENCH:
+    for name, contents in stand_ins.flbench({}).items():
         if not name.startswith(("data", "torchvision")):
-            sys.modules[name] = module(name, {"__getattr__": anything} | held.get(name, {}))
-    constants, functional = (
-        import_module(f"src.utils.{part}") for part in ("constants", "functional")
-    )
+            sys.modules[name] = stand_ins.module(name, contents)
+    constants = import_module("src.utils.constants")
     constants.NUM_CLASSES["peers"], constants.INPUT_CHANNELS["peers"] = CLASSES, 3
     import_module("src.utils.models").FedAvgCNN.feature_length["peers"] = 1600
     datasets = import_module("data.utils.datasets")
@@ -147,22 +123,11 @@ def flbench(method: str, seed: int, setting: Setting, ready: Callable[[], None])
 
     datasets.DATASETS["peers"] = read
     common = {"seed": seed, "join_ratio": setting.participation, "global_epoch": setting.rounds}
-    common |= {
-        "local_epoch": setting.epochs,
-        "batch_size": setting.batch,
-        "client_side_evaluation": False,
-    }
-    common |= {"save_log": False, "use_cuda": False, "verbose_gap": 10**9}
-    settings = {"dataset": {"name": "peers"}, "model": {"name": "avgcnn"}, "common": common}
-    settings |= {
-        "optimizer": {"lr": setting.lr},
-        method: {"pers_epoch": setting.epochs} if method == "ditto" else {},
-    }
+    common |= {"local_epoch": setting.epochs, "batch_size": setting.batch, "verbose_gap": 10**9}
+    options = {"pers_epoch": setting.epochs} if method == "ditto" else {}
+    how = {"common": common, "options": options, "optimizer": {"lr": setting.lr}}
     kind = {"fedavg": "FedAvgServer", "fedrep": "FedRepServer", "ditto": "DittoServer"}[method]
-    cls = getattr(import_module(f"src.server.{method}"), kind)
-    server = cls(
-        functional.parse_args(Config(settings), method, getattr(cls, "get_hyperparams", None))
-    )
+    server = stand_ins.served("peers", "avgcnn", method, kind, **how)
     rounds, scores = [], []
     ready()
     for round_ in range(setting.rounds):
@@ -186,10 +151,9 @@ def main(suite: str, method: str, seed: str, threads: str, began: str, setting: 
     torch.set_num_threads(int(threads))
     started: list[float] = []
     sys.path.insert(0, str(Path.cwd()))
+    given = Setting(**json.loads(setting))
     with Path(os.devnull).open("w") as silence, redirect_stdout(silence):
-        found = SUITES[suite](
-            method, int(seed), Setting(**json.loads(setting)), lambda: started.append(time.time())
-        )
+        found = SUITES[suite](method, int(seed), given, lambda: started.append(time.time()))
     told = Path("/proc/self/status").read_text()  # the other counter begins with the parent's
     peak = 1024 * int(told.partition("VmHWM:")[2].split()[0])
     print(json.dumps(found | {"start": started[0] - float(began), "memory": peak}))
