@@ -5,9 +5,8 @@ fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -63,8 +62,7 @@ Judge = Callable[[Doctored, Result, Any], Sequence[Claim]]
 """From changed evidence, the unchanged artefact and what the change returned, to claims."""
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """Claims of one artefact that hold under one change and fail under another."""
 
     artefact: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.paper_tables.fedobp import evidence as fedobp
-from tests.paper_tables.fedpurin import evidence as fedpurin
-from tests.paper_tables.fedselect import evidence as fedselect
-from tests.paper_tables.pfeddst import evidence as pfeddst
-from tests.paper_tables.star_pfl import evidence as star_pfl
+from importlib import import_module
 
-PAPERS = {e.PAPER.name: e.PAPER for e in (fedobp, fedpurin, fedselect, pfeddst, star_pfl)}
+from tests.paper_tables.planned import Paper
+
+FOLDERS = ("fedobp", "fedpurin", "fedselect", "pfeddst", "star_pfl")
+OWN: list[Paper] = [import_module(f"tests.paper_tables.{name}.evidence").PAPER for name in FOLDERS]
+PAPERS = {paper.name: paper for paper in OWN}

@@ -13,11 +13,15 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from repfl.algorithms.core.run import Run
 from repfl.bench.evidence import library as harness
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.planned_evidence import PlannedEvidence
+from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.planned import Planned, cells_of
+from repfl.bench.run.clients import clients_of, make
+from repfl.bench.run.task import Options
 from repfl.bench.store.store import Record
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.published import read_published
@@ -42,6 +46,15 @@ def planned(paper: str, scale: str) -> tuple[Planned, ...]:
         for name, artefact in grid.file.artefacts.items()
         for item in cells_of(grid, name, artefact, scale)
     )
+
+
+def played(cell: Cell, rounds: int | None = None) -> Run:
+    """A real run of a cell to its end, or of its first rounds."""
+    run: Run = make(cell, clients_of(cell), Options())
+    run.start()
+    for _ in range(rounds or cell.rounds):
+        run.step()
+    return run
 
 
 def accuracy(item: Planned) -> float:

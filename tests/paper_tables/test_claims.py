@@ -50,18 +50,10 @@ def frame(
 ) -> pd.DataFrame:
     """One column c; `half` is that of the 95 % intervals of ours."""
     mine = ours or published
-    return pd.DataFrame(
-        {
-            "row": list(published),
-            "column": "c",
-            "published": list(published.values()),
-            "ours": [mine[row] for row in published],
-            "low": [mine[row] - half for row in published],
-            "high": [mine[row] + half for row in published],
-            "df": 20.0,
-            "seeds": 3,
-        }
-    )
+    rows = [(row, value, mine[row]) for row, value in published.items()]
+    found = pd.DataFrame(rows, columns=["row", "published", "ours"])
+    low, high = found["ours"] - half, found["ours"] + half
+    return found.assign(column="c", low=low, high=high, df=20.0, seeds=3)
 
 
 def weigh(condition: Condition, values: pd.DataFrame, scale: str = "paper") -> Claim:
@@ -77,7 +69,7 @@ def test_a_difference_of_single_runs_is_within_its_interval_as_often_as_that_say
     have twice as many.
     """
     values = frame({"a": 1.0, "b": 1.0}, half=float(stdtrit(df, 0.975))).assign(df=df)
-    known = Side(values, "ours").of(cell("a", "c") - cell("b", "c"))
+    known = Side(values, "ours").of(LEAD)
     assert known is not None
     rng = np.random.Generator(np.random.Philox(7))
     variances = df / rng.chisquare(df, (2, 100_000))
@@ -86,7 +78,7 @@ def test_a_difference_of_single_runs_is_within_its_interval_as_often_as_that_say
     assert np.mean(np.abs(gaps[0] - gaps[1]) <= known.half()) >= 0.925
 
 
-THREE = {"a": 3.0, "b": 2.0, "z": 1.0}
+THREE, LEAD = {"a": 3.0, "b": 2.0, "z": 1.0}, cell("a", "c") - cell("b", "c")
 CONDITIONS = {
     "above": (cell("a", "c") > cell("b", "c"), {"a": 1.0, "b": 2.0, "z": 1.0}),
     "best": (best("a", ["b", "z"], ["c"]), {"a": 1.5, "b": 2.0, "z": 1.0}),
@@ -94,10 +86,7 @@ CONDITIONS = {
     "two of three": (at_least(2, (cell(r, "c") > 1.5 for r in THREE)), {**THREE, "b": 1.0}),
     "mean": (mean([cell("a", "c"), cell("z", "c")]) > 1.5, {**THREE, "a": 1.0}),
     "near": (near(cell("a", "c"), 3.0, slack=0.01, margin=1.0), {**THREE, "a": 5.0}),
-    "led by": (
-        led_by([cell("a", "c") - cell("b", "c")], 1.0, slack=0.01, margin=0.5),
-        {**THREE, "a": 9.0},
-    ),
+    "led by": (led_by([LEAD], 1.0, slack=0.01, margin=0.5), {**THREE, "a": 9.0}),
 }
 
 
@@ -160,13 +149,9 @@ def of_seeds(**rows: dict[int, float]) -> pd.DataFrame:
     """Rows of some seeds each, whose means have intervals of the same noise."""
     means = {row: sum(runs.values()) / len(runs) for row, runs in rows.items()}
     half = pd.Series([2.0 / sqrt(len(runs)) for runs in rows.values()])
-    found = frame(means)
-    return found.assign(
-        low=found["ours"] - half,
-        high=found["ours"] + half,
-        seeds=[len(runs) for runs in rows.values()],
-        by_seed=[tuple(OfSeed(*run) for run in runs.items()) for runs in rows.values()],
-    )
+    found, by_seed = frame(means), [[OfSeed(*run) for run in r.items()] for r in rows.values()]
+    found = found.assign(low=found["ours"] - half, high=found["ours"] + half)
+    return found.assign(seeds=[*map(len, by_seed)], by_seed=[*map(tuple, by_seed)])
 
 
 def test_rows_are_held_against_each_other_over_their_common_seeds() -> None:
@@ -186,9 +171,8 @@ def paired_rows(runs: int, clients: int, seed: int, lead: float) -> pd.DataFrame
         for row, above in (("a", lead), ("b", 0.0)):
             accuracy = level + above + rng.standard_normal(clients)
             counts = pd.DataFrame({"correct": accuracy * 100, "total": 10_000})
-            rows[row].append(
-                OfSeed(number, float(accuracy.mean()), counts=lambda counts=counts: counts)
-            )
+            one = OfSeed(number, float(accuracy.mean()), counts=lambda counts=counts: counts)
+            rows[row].append(one)
     means = {row: float(np.mean([run.value for run in found])) for row, found in rows.items()}
     by_seed = [tuple(found) for found in rows.values()]
     return frame(means, half=15.0).assign(seeds=runs, by_seed=by_seed)
@@ -199,7 +183,7 @@ def test_differences_are_paired_by_seed_or_else_by_client(runs: int, by: str) ->
     inside, halves = [], []
     for seed in range(200):
         side = Side(paired_rows(runs, 12, seed, lead=0.7), "ours")
-        known = side.of(cell("a", "c") - cell("b", "c"))
+        known = side.of(LEAD)
         assert known is not None
         assert known.paired == by
         inside.append(abs(known.value - 0.7) <= known.half())
@@ -222,7 +206,7 @@ def test_clients_of_other_images_are_not_paired() -> None:
     other = values["by_seed"].iloc[1][0]
     fewer = other._replace(counts=lambda: other.counts().iloc[:-1])
     side = Side(values.assign(by_seed=[values["by_seed"].iloc[0], (fewer,)]), "ours")
-    known = side.of(cell("a", "c") - cell("b", "c"))
+    known = side.of(LEAD)
     assert known is not None
     assert known.paired == ""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import NamedTuple
 
 import pandas as pd
@@ -20,27 +20,18 @@ from repfl.bench.grid.grid import printed
 from repfl.paper_tables.core.claims import Sentence, judge
 from repfl.paper_tables.core.result import Claim, Result
 from tests.paper_tables.doctored import Case, Change, Doctored
-from tests.paper_tables.fedobp import changes as fedobp
-from tests.paper_tables.fedpurin import changes as fedpurin
-from tests.paper_tables.fedselect import changes as fedselect
 from tests.paper_tables.papers import PAPERS
-from tests.paper_tables.pfeddst import changes as pfeddst
 from tests.paper_tables.solving import filled, solve
-from tests.paper_tables.star_pfl import changes as star_pfl
 
 CHANGES: dict[str, tuple[Case, ...]] = {
-    "fedobp": fedobp.CASES,
-    "fedpurin": fedpurin.CASES,
-    "fedselect": fedselect.CASES,
-    "pfeddst": pfeddst.CASES,
-    "star-pfl": star_pfl.CASES,
+    name: import_module(f"tests.paper_tables.{paper.folder.name}.changes").CASES
+    for name, paper in PAPERS.items()
 }
 CASES = [(paper, case) for paper, cases in CHANGES.items() for case in cases]
 TIGHT, LOOSE = 1e-6, 1e4
 
 
-@dataclass(frozen=True)
-class Weighed:
+class Weighed(NamedTuple):
     """A sentence that is a condition, as an artefact asked for it."""
 
     frame: pd.DataFrame

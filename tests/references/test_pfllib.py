@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from repfl.algorithms import fedpac
 from repfl.algorithms.apfl import APFL, DRIFT, slope
@@ -194,17 +193,3 @@ def test_apfl_is_pfllibs_with_the_mixture_in_the_place_of_the_own_model(pfllib: 
     server.train()
     assert plain.apart(held(run, server, "model_per"), toys.everybody(run)) < SAME
     assert plain.apart(held(run, server, "model_per"), toys.everybody(ours("apfl", hp))) > APART
-
-
-def test_pfllibs_clients_reset_the_seed_and_leave_out_short_batches(
-    pfllib: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the seed of a repetition, its clients shuffle alike."""
-    run = toys.run("fedavg", sizes=(25, 7), dtype=torch.float64, rounds=2)
-    with torch.random.fork_rng(devices=[]):
-        torch.set_rng_state(torch.Generator().manual_seed(7).get_state())
-        server = pfllib("avg", "FedAvg", run)
-        assert torch.get_rng_state().equal(torch.Generator().manual_seed(0).get_state())
-    monkeypatch.setattr(import_module("flcore.clients.clientbase"), "DataLoader", DataLoader)
-    assert [len(client.load_train_data()) for client in server.clients] == [3, 0]
-    assert [len(plain.batches(run.fed, client, 1, 1)) for client in range(2)] == [4, 1]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from repfl.bench.grid.grid import files
-from repfl.bench.run.clients import clients_of, make
-from repfl.bench.run.task import Options
 from repfl.datasets.core import registry
 from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.fedobp import settings
 from repfl.paper_tables.fedobp.facts import official
-from tests.paper_tables.planned import planned
+from tests.paper_tables.planned import planned, played
 
 
 def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
@@ -67,10 +65,7 @@ def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(
     row: str, expected: int
 ) -> None:
     item = next(i for i in planned("fedobp", "smoke") if i.artefact == "table2" and i.row == row)
-    run = make(item.cell, clients_of(item.cell), Options())
-    run.start()
-    while not run.done:
-        run.step()
+    run = played(item.cell)
     notes = {(round_, name): value for round_, name, value in run.rows}
     assert notes[1, "note/personal"] == 0
     clients, size = item.cell.recipe["clients"], run.fed.params.parameters

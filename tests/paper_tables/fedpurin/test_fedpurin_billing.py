@@ -10,21 +10,16 @@ from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.nested import merge
 from repfl.bench.grid.recipes import recipe_from
-from repfl.bench.run.clients import clients_of, make
-from repfl.bench.run.task import Options
+from tests.paper_tables.planned import played
 
 MIB = 2**20
 
 
 def traffic(column: str, method: str) -> dict[str, float]:
     """MiB per client of one round."""
-    recipe = merge(
-        asdict(read(files()["fedpurin"]).recipe(column, "smoke")), {"training": {"rounds": 1}}
-    )
-    cell = build_cell(method, {}, recipe_from(recipe, column), 1)
-    run = make(cell, clients_of(cell), Options())
-    run.start()
-    run.step()
+    planned = asdict(read(files()["fedpurin"]).recipe(column, "smoke"))
+    recipe = merge(planned, {"training": {"rounds": 1}})
+    run = played(build_cell(method, {}, recipe_from(recipe, column), 1))
     return {
         name.removeprefix("traffic/"): value / recipe["clients"] / MIB
         for _, name, value in run.rows

@@ -11,9 +11,7 @@ from repfl.algorithms.core.run import Run
 from repfl.algorithms.models import build
 from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.recipes import recipe_from
-from repfl.bench.run.clients import clients_of, make
-from repfl.bench.run.task import Options
-from tests.paper_tables.planned import planned
+from tests.paper_tables.planned import planned, played
 
 TRUE = {
     "dataset": "digits",
@@ -44,11 +42,7 @@ def test_sizes_of_the_true_model(classes: int, size: int) -> None:
 
 def first_round(method: str, **hp: float) -> Run:
     """The true model after a round on a few enlarged digits."""
-    cell = build_cell(method, hp, recipe_from(TRUE, "true model"), 1)
-    run = make(cell, clients_of(cell), Options())
-    run.start()
-    run.step()
-    return run
+    return played(build_cell(method, hp, recipe_from(TRUE, "true model"), 1), rounds=1)
 
 
 def curve(run: Run, name: str) -> list[float]:

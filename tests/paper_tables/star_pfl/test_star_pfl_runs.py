@@ -17,11 +17,10 @@ from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.nested import merge
 from repfl.bench.grid.recipes import recipe_from
-from repfl.bench.run.clients import clients_of, make
-from repfl.bench.run.task import Options
 from repfl.paper_tables.star_pfl import costs
 from repfl.paper_tables.star_pfl.traces import Traces
 from repfl.paper_tables.star_pfl.traces import read as read_traces
+from tests.paper_tables.planned import played
 from tests.paper_tables.star_pfl.evidence import evidence as invented
 
 
@@ -31,12 +30,7 @@ def run(method: str, column: str, rounds: int, *tallies: str) -> Run:
     change = {"training": {"rounds": rounds}, "evaluation": {"tallies": list(tallies)}}
     planned = asdict(read(files()["star-pfl"]).recipe(column, "smoke"))
     hp = {"pretrain_epochs": 1} if method == "fedap" else {}
-    cell = build_cell(method, hp, recipe_from(merge(planned, change), column), 0)
-    found: Run = make(cell, clients_of(cell), Options())
-    found.start()
-    while not found.done:
-        found.step()
-    return found
+    return played(build_cell(method, hp, recipe_from(merge(planned, change), column), 0))
 
 
 def rows(found: Run) -> pd.DataFrame:
