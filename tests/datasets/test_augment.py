@@ -23,21 +23,11 @@ def drawn(name: str, n: int, seed: int = 0) -> tuple[augment.Augmentation, dict[
 
 def test_rotation_is_that_of_pillow_which_the_papers_use() -> None:
     pictures, angles = images(60, (32, 32)), np.random.default_rng(1).uniform(-15, 15, 60)
-    radians = np.deg2rad(angles)
-    ours = augment.rotate(
-        torch.from_numpy(pictures)[:, None].float(),
-        torch.from_numpy(np.cos(radians)),
-        torch.from_numpy(np.sin(radians)),
-    )
-    theirs = np.stack(
-        [
-            np.asarray(Image.fromarray(picture).rotate(angle))
-            for picture, angle in zip(pictures, angles, strict=True)
-        ]
-    )
-    assert (
-        ours[:, 0].numpy() != theirs
-    ).mean() < 1e-3  # Pillow rounds coordinates to 1/65,536 of a pixel
+    turn = torch.from_numpy(np.deg2rad(angles))
+    ours = augment.rotate(torch.from_numpy(pictures)[:, None].float(), turn.cos(), turn.sin())
+    turned = [Image.fromarray(p).rotate(a) for p, a in zip(pictures, angles, strict=True)]
+    differ = ours[:, 0].numpy() != np.stack([np.asarray(picture) for picture in turned])
+    assert differ.mean() < 1e-3  # Pillow rounds coordinates to 1/65,536 of a pixel
 
 
 def test_a_crop_is_a_window_of_the_padded_image() -> None:
@@ -92,10 +82,8 @@ def test_an_image_is_augmented_alike_whatever_batch_it_is_in(name: str) -> None:
     whole = augmentation.after(augmentation.before(pictures, draws), draws)
     for k in range(16):
         single = {key: value[k : k + 1] for key, value in draws.items()}
-        assert torch.equal(
-            augmentation.after(augmentation.before(pictures[k : k + 1], single), single),
-            whole[k : k + 1],
-        )
+        alone = augmentation.after(augmentation.before(pictures[k : k + 1], single), single)
+        assert torch.equal(alone, whole[k : k + 1])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -29,9 +29,8 @@ def test_a_prepared_dataset_holds_the_splits_in_order_each_sorted_by_label(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     dataset = shrink(monkeypatch, "organsmnist", {"train": 33, "val": 11, "test": 22})
-    splits = {
-        split: balanced(dataset, n, seed=n) for split, n in (("train", 3), ("test", 2), ("val", 1))
-    }
+    sizes = {"train": 3, "test": 2, "val": 1}
+    splits = {split: balanced(dataset, n, seed=n) for split, n in sizes.items()}
     prepare.import_files("organsmnist", npz(tmp_path / "organ.npz", **splits), tmp_path)
     prepared = open_dataset("organsmnist", tmp_path)
     assert prepared.splits == {"train": range(33), "val": range(33, 44), "test": range(44, 66)}
@@ -71,9 +70,7 @@ def test_digits_need_no_file_and_are_what_they_always_were(tmp_path: Path) -> No
 
 
 def test_what_is_not_prepared_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"run `repfl data get cifar10`, or `repfl data import cifar10 --from PATH`"
-    ):
+    with pytest.raises(DataError, match="`repfl data get cifar10`, or `repfl data import cifar10"):
         open_dataset("cifar10", tmp_path)
     with pytest.raises(DataError, match="run `repfl data import office_home --from PATH`"):
         open_dataset("office_home", tmp_path)
@@ -86,9 +83,8 @@ def test_a_half_written_cache_is_refused_and_the_next_import_replaces_it(
     path = prepare.import_files("cifar10", source, root)
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
-    with pytest.raises(
-        DataError, match=r"(incomplete|damaged).*run `repfl data get cifar10`"
-    ) as caught:
+    said = r"(incomplete|damaged).*run `repfl data get cifar10`"
+    with pytest.raises(DataError, match=said) as caught:
         open_dataset("cifar10", root)
     assert "\n" not in str(caught.value)
     assert prepare.import_files("cifar10", source, root).read_bytes() == whole
@@ -131,14 +127,9 @@ def test_a_read_only_cache_can_be_read_but_not_written(
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    for owner, name in (
-        (Path, "mkdir"),
-        (Path, "unlink"),
-        (Path, "replace"),
-        (Path, "write_bytes"),
-        (cache.FileLock, "acquire"),
-    ):
-        monkeypatch.setattr(owner, name, refuse)
+    monkeypatch.setattr(cache.FileLock, "acquire", refuse)
+    for name in ("mkdir", "unlink", "replace", "write_bytes"):
+        monkeypatch.setattr(Path, name, refuse)
     assert len(open_dataset("cifar10", root).labels) == 50
     assert prepare.download("cifar10", root) == prepared_path("cifar10", root)
     with pytest.raises(DataError, match=r"cannot write under .*Read-only file system.*REPFL_DATA"):
@@ -162,9 +153,8 @@ def test_processes_that_prepare_at_once_all_succeed_and_leave_one_file(
 ) -> None:
     context = multiprocessing.get_context("fork")
     start, results = context.Event(), context.Queue()
-    workers = [
-        context.Process(target=_import, args=(source, root, start, results)) for _ in range(4)
-    ]
+    how: Any = {"target": _import, "args": (source, root, start, results)}
+    workers = [context.Process(**how) for _ in range(4)]
     for worker in workers:
         worker.start()
     start.set()

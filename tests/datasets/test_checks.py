@@ -1,50 +1,19 @@
+"""The order of samples, and comparison with what is published. That order and fingerprints do not
+change is seen by the digits, and by one data set in five formats.
+"""
+
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from repfl.datasets.core.checks import canonical_order, check, fingerprint
+from repfl.datasets.core.checks import canonical_order, check
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.registry import Arrays, Edition, get
-from tests.datasets.tiny import balanced, images
-
-
-def toy(n: int = 40) -> Arrays:
-    return Arrays(images(n, (4, 4, 3)), np.arange(n) % 7)
-
-
-def fingerprint_of(arrays: Arrays) -> str:
-    order = canonical_order(arrays)
-    return fingerprint(arrays.images[order], arrays.labels[order])
-
-
-@given(st.permutations(range(40)))
-def test_a_fingerprint_does_not_depend_on_the_order_of_the_input(shuffle: list[int]) -> None:
-    one = toy()
-    other = Arrays(one.images[shuffle], one.labels[shuffle])
-    assert fingerprint_of(one) == fingerprint_of(other)
-
-
-def test_the_order_is_by_label_and_then_by_the_hash_of_the_image() -> None:
-    arrays = toy()
-    order = canonical_order(arrays)
-    keys = [(int(arrays.labels[k]), sha256(arrays.images[k].tobytes()).hexdigest()) for k in order]
-    assert keys == sorted(keys)
-
-
-def test_the_fingerprint_is_the_hash_of_all_images_and_then_all_labels() -> None:
-    arrays = toy()
-    order = canonical_order(arrays)
-    expected = sha256(
-        arrays.images[order].tobytes() + arrays.labels[order].astype("<i8").tobytes()
-    ).hexdigest()
-    assert fingerprint_of(arrays) == expected
+from tests.datasets.tiny import balanced
 
 
 def test_equal_images_of_different_groups_have_a_fixed_order() -> None:
@@ -64,11 +33,7 @@ MARKS = dict.fromkeys(FEW, "0" * 64)
     [
         ({}, (3, 5), "here: cifar10 train has no sample of class 'cat'"),
         ({"counts": FEW}, (1, 0), "train has 6 samples of class 'airplane', 3 are published"),
-        (
-            {"totals": (6, *(5,) * 8, 4)},
-            (0, 0),
-            "has 5 samples of class 'airplane', 6 are published",
-        ),
+        ({"totals": (6, *(5,) * 8, 4)}, (0, 0), "5 samples of class 'airplane', 6 are published"),
         ({"fingerprints": MARKS}, (0, 0), "cifar10 train has other images than published"),
         ({"sizes": {"train": 31, "test": 20}}, (0, 0), "train has 30 samples, 31 are published"),
     ],

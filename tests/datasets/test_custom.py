@@ -119,9 +119,8 @@ def test_a_fault_of_a_description_is_told_with_its_place() -> None:
     def make() -> Any:
         raise KeyError("pixels")
 
-    with pytest.raises(
-        DataError, match=r"raised KeyError: 'pixels' \(.*test_custom\.py, line \d+\)"
-    ):
+    place = r"raised KeyError: 'pixels' \(.*test_custom\.py, line \d+\)"
+    with pytest.raises(DataError, match=place):
         opened(make)
 
 
@@ -131,9 +130,8 @@ def test_a_fault_of_a_description_is_told_with_its_place() -> None:
 def test_groups_and_origins_of_embedded_data_are_kept() -> None:
     part = Arrays(images(12, SHAPE), np.arange(12) % 2, np.arange(12) // 6, np.arange(12))
     made = {"all": part}
-    registry.register(
-        from_arrays("own", lambda: made, classes="ab", shape=SHAPE, groups=("x", "y"))
-    )
+    own = from_arrays("own", lambda: made, classes="ab", shape=SHAPE, groups=("x", "y"))
+    registry.register(own)
     held = open_dataset("own")
     assert held.groups is not None
     assert (order := held.source_ids) is not None
@@ -145,9 +143,8 @@ def test_features_of_an_npz_are_prepared_and_read_again_when_they_change(tmp_pat
     x, y = np.random.default_rng(0).standard_normal((10, 5)).astype(np.float32), np.arange(10) % 2
     held = {"train_features": x, "train_labels": y, "test_features": x, "test_labels": y}
     np.savez(tmp_path / "x.npz", **held, train_groups=y, test_groups=y)
-    registry.register(
-        from_npz("vectors", tmp_path / "x.npz", classes="ab", shape=(5,), groups=("u", "v"))
-    )
+    how: Any = {"classes": "ab", "shape": (5,), "groups": ("u", "v")}
+    registry.register(from_npz("vectors", tmp_path / "x.npz", **how))
     prepare.download("vectors", tmp_path)
     found = open_dataset("vectors", tmp_path)
     assert (found.images.dtype, found.images.shape) == (np.float32, (20, 1, 1, 5))

@@ -15,7 +15,15 @@ from repfl.datasets.core import prepare, registry
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.registry import File
-from tests.datasets.tiny import Cifar, debris, zipped
+from tests.datasets.tiny import (
+    Cifar,
+    balanced,
+    cifar_batches,
+    debris,
+    medical,
+    two_editions,
+    zipped,
+)
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -54,7 +62,7 @@ def server() -> Iterator[Server]:
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.port = httpd.server_address[1]
-    thread = Thread(target=httpd.serve_forever, daemon=True)
+    thread = Thread(target=httpd.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield state
     httpd.shutdown()
@@ -62,8 +70,8 @@ def server() -> Iterator[Server]:
     thread.join()
 
 
-def official(*urls: str, content: bytes = CONTENT) -> File:
-    return File("file.bin", urls, f"md5:{hashlib.md5(content).hexdigest()}")
+def official(*urls: str, content: bytes = CONTENT, name: str = "file.bin") -> File:
+    return File(name, urls, f"md5:{hashlib.md5(content).hexdigest()}")
 
 
 def test_a_file_is_fetched_once(server: Server, tmp_path: Path) -> None:
@@ -74,27 +82,19 @@ def test_a_file_is_fetched_once(server: Server, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file.bin"]
 
 
-def test_a_cut_off_download_leaves_nothing_and_the_next_attempt_succeeds(
-    server: Server, tmp_path: Path
+@pytest.mark.parametrize(
+    ("content", "cut", "words"),
+    [(CONTENT, 300_000, "the connection ended early"), (CONTENT[:-1] + b"?", None, "checksum")],
+)
+def test_a_bad_download_leaves_nothing_and_the_next_attempt_succeeds(
+    server: Server, tmp_path: Path, content: bytes, cut: int | None, words: str
 ) -> None:
-    server.files["a"], server.cut = CONTENT, 300_000
-    with pytest.raises(DataError, match="the connection ended early") as caught:
+    server.files["a"], server.cut = content, cut
+    with pytest.raises(DataError, match=words) as caught:
         prepare.fetch(official(server.url("a")), tmp_path)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-    server.cut = None
-    assert prepare.fetch(official(server.url("a")), tmp_path).read_bytes() == CONTENT
-
-
-def test_a_wrong_checksum_leaves_nothing_and_the_next_attempt_succeeds(
-    server: Server, tmp_path: Path
-) -> None:
-    server.files["a"] = CONTENT[:-1] + b"?"
-    with pytest.raises(DataError, match="wrong checksum") as caught:
-        prepare.fetch(official(server.url("a")), tmp_path)
-    assert "\n" not in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-    server.files["a"] = CONTENT
+    server.files["a"], server.cut = CONTENT, None
     assert prepare.fetch(official(server.url("a")), tmp_path).read_bytes() == CONTENT
 
 
@@ -119,19 +119,13 @@ def test_a_missing_file_names_address_and_answer(server: Server, tmp_path: Path)
 def test_get_downloads_unpacks_prepares_and_does_nothing_the_second_time(
     cifar: Cifar, monkeypatch: pytest.MonkeyPatch, server: Server, tmp_path: Path, root: Path
 ) -> None:
-    from tests.datasets.tiny import balanced, cifar_batches
-
     dataset, _ = cifar
-    archive = zipped(
-        tmp_path / "official.zip",
-        cifar_batches(
-            monkeypatch, tmp_path / "batches", balanced(dataset, 3), balanced(dataset, 2, 1)
-        ),
-    )
-    server.files["official.zip"] = archive.read_bytes()
-    checksum = f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
-    files = (File("official.zip", (server.url("official.zip"),), checksum),)
-    monkeypatch.setitem(registry._REGISTRY, "cifar10", replace(dataset, files=lambda: files))
+    train, test = balanced(dataset, 3), balanced(dataset, 2, 1)
+    folder = cifar_batches(monkeypatch, tmp_path / "batches", train, test)
+    content = zipped(tmp_path / "official.zip", folder).read_bytes()
+    server.files["official.zip"] = content
+    file = official(server.url("official.zip"), content=content, name="official.zip")
+    monkeypatch.setitem(registry._REGISTRY, "cifar10", replace(dataset, files=lambda: (file,)))
 
     server.cut = 1000
     with pytest.raises(DataError, match="could not download"):
@@ -156,33 +150,17 @@ def test_get_downloads_unpacks_prepares_and_does_nothing_the_second_time(
 def test_another_edition_replaces_the_first(
     monkeypatch: pytest.MonkeyPatch, server: Server, tmp_path: Path, root: Path
 ) -> None:
-    from tests.datasets.tiny import balanced, npz
-
-    dataset = registry.get("organcmnist")
-    old, new = (
-        replace(e, sizes={"train": n, "val": 11, "test": 11})
-        for e, n in zip(dataset.editions, (33, 22), strict=True)
-    )
-    sources = {}
+    dataset, files = two_editions(monkeypatch, "organcmnist"), {}
+    old, new = dataset.editions
     for edition, per_class in ((old, 3), (new, 2)):
-        content = npz(
-            tmp_path / "x.npz",
-            train=balanced(dataset, per_class),
-            val=balanced(dataset, 1, 1),
-            test=balanced(dataset, 1, 2),
-        ).read_bytes()
+        content = medical(tmp_path / "x.npz", dataset, per_class).read_bytes()
         server.files[edition.name] = content
-        sources[edition.name] = (
-            File(
-                "organcmnist.npz",
-                (server.url(edition.name),),
-                f"md5:{hashlib.md5(content).hexdigest()}",
-            ),
-        )
+        url = server.url(edition.name)
+        files[edition.name] = (official(url, content=content, name="organcmnist.npz"),)
     tiny = replace(
         dataset,
-        files=lambda: sources["medmnist-2"],
-        editions=(old, replace(new, files=lambda: sources["medmnist-3"])),
+        files=lambda: files[old.name],
+        editions=(old, replace(new, files=lambda: files[new.name])),
     )
     monkeypatch.setitem(registry._REGISTRY, "organcmnist", tiny)
     prepare.download("organcmnist", root)

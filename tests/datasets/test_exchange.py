@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import io
 import json
-import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +22,7 @@ from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.partition import ClientSplits, partition, resolve
 from repfl.datasets.core.recipe import Partition
 from repfl.datasets.core.registry import Arrays
-from tests.datasets.tiny import Cifar, balanced, recipe, same_samples
+from tests.datasets.tiny import Cifar, balanced, holds, recipe
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +37,12 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- saved data sets -------------------------------------------------------------------------------
 
 
+def png(image: np.ndarray) -> bytes:
+    picture = io.BytesIO()
+    Image.fromarray(image).save(picture, "PNG")
+    return picture.getvalue()
+
+
 def save(folder: Path, names: list[str], coarse: bool = True, **splits: Arrays) -> Path:
     """What `DatasetDict.save_to_disk` writes, in two files per split."""
     folder.mkdir()
@@ -50,23 +54,18 @@ def save(folder: Path, names: list[str], coarse: bool = True, **splits: Arrays) 
     }
     features = features if coarse else {name: features[name] for name in ("img", "label")}
     for split, arrays in splits.items():
-        root = folder / split
+        root, files = folder / split, [f"data-0000{number}-of-00002.arrow" for number in (0, 1)]
         root.mkdir()
         (root / "dataset_info.json").write_text(json.dumps({"features": features}))
-        files = []
-        for number, part in enumerate(np.array_split(np.arange(len(arrays.labels)), 2)):
-            pictures = []
-            for index in part:
-                picture = io.BytesIO()
-                Image.fromarray(arrays.images[index]).save(picture, "PNG")
-                pictures.append({"bytes": picture.getvalue(), "path": None})
+        (root / "state.json").write_text(
+            json.dumps({"_data_files": [{"filename": f} for f in files]})
+        )
+        for name, part in zip(files, np.array_split(np.arange(len(arrays.labels)), 2), strict=True):
+            pictures = [{"bytes": png(image), "path": None} for image in arrays.images[part]]
             labels = arrays.labels[part].tolist()
             table = pa.table({"img": pictures, "label": labels, "coarse": [0] * len(part)})
-            files.append({"filename": f"data-{number:05}-of-00002.arrow"})
-            target = str(root / files[-1]["filename"])
-            with pa.OSFile(target, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+            with pa.ipc.new_stream(root / name, table.schema) as stream:
                 stream.write_table(table)
-        (root / "state.json").write_text(json.dumps({"_data_files": files}))
     return folder
 
 
@@ -74,19 +73,12 @@ def test_a_saved_data_set_is_imported_by_the_names_of_its_classes(
     cifar: Cifar, tmp_path: Path, root: Path
 ) -> None:
     dataset, _ = cifar
-    train, test = balanced(dataset, 3), balanced(dataset, 2, seed=1)
+    ours = {"train": balanced(dataset, 3), "test": balanced(dataset, 2, seed=1)}
     names = sorted(dataset.classes, reverse=True)
-    theirs = {
-        split: arrays._replace(
-            labels=np.array([names.index(dataset.classes[label]) for label in arrays.labels])
-        )
-        for split, arrays in (("train", train), ("test", test))
-    }
+    number = np.array([names.index(name) for name in dataset.classes])
+    theirs = {k: arrays._replace(labels=number[arrays.labels]) for k, arrays in ours.items()}
     prepare.import_files("cifar10", save(tmp_path / "saved", names, **theirs), root)
-    prepared = open_dataset("cifar10", root)
-    for split, arrays in (("train", train), ("test", test)):
-        span = slice(prepared.splits[split].start, prepared.splits[split].stop)
-        assert same_samples(Arrays(prepared.images[span], prepared.labels[span]), arrays)
+    assert holds(open_dataset("cifar10", root), ours)
 
 
 def test_a_saved_data_set_of_ones_own_names_its_classes(
@@ -153,42 +145,16 @@ def test_a_partition_goes_to_a_file_and_back(digits: Prepared, tmp_path: Path) -
     assert before != resolve(Partition("other"))  # hence other ids of cells
 
 
-def order_of_another(digits: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same samples in the order of another suite, and where each has gone."""
-    order = np.random.default_rng(0).permutation(len(digits.labels))
-    return order, digits.images[order], digits.labels[order]
-
-
-def test_fl_benchs_indices_are_found_in_our_order(digits: Prepared, tmp_path: Path) -> None:
-    splits, (order, images, labels) = drawn(digits), order_of_another(digits)
-    theirs_of = np.argsort(order)
-    clients = [
-        {
-            "train": theirs_of[train].astype(np.int32),
-            "val": np.array([], int),
-            "test": theirs_of[test],
-        }
-        for train, test in zip(splits.train, splits.test, strict=True)
-    ]
-    (tmp_path / "partition.pkl").write_bytes(pickle.dumps({"data_indices": clients}))
-
-    ours = positions(digits, images, labels)
-    held = pickle.loads((tmp_path / "partition.pkl").read_bytes())["data_indices"]
-    found = ClientSplits.of([ours[c["train"]] for c in held], [ours[c["test"]] for c in held])
-    assert found.digest == splits.digest
-
-
-def test_pfllibs_samples_are_found_by_their_pixels(digits: Prepared, tmp_path: Path) -> None:
+def test_samples_in_the_order_of_another_suite_are_found_in_ours(digits: Prepared) -> None:
+    """Its own indices, as FL-bench has them, and pixels normalised and back, as of PFLlib."""
     splits = drawn(digits)
-    for client, index in enumerate(splits.train):
-        x = (digits.images[index].transpose(0, 3, 1, 2) / 255 - 0.5) / 0.5
-        data: Any = {"x": x.astype(np.float32), "y": digits.labels[index]}
-        np.savez_compressed(tmp_path / f"{client}.npz", data=np.array(data, dtype=object))
-    for client, index in enumerate(splits.train):
-        held = np.load(tmp_path / f"{client}.npz", allow_pickle=True)["data"].tolist()
-        pixels = ((held["x"] * 0.5 + 0.5) * 255).round().astype(np.uint8).transpose(0, 2, 3, 1)
-        found = positions(digits, pixels, held["y"])
-        assert np.array_equal(digits.images[found], digits.images[index])
+    order = np.random.default_rng(0).permutation(len(digits.labels))
+    held = [[np.argsort(order)[index] for index in part] for part in (splits.train, splits.test)]
+    normalised = ((digits.images[order] / 255 - 0.5) / 0.5).astype(np.float32)
+    pixels = ((normalised * 0.5 + 0.5) * 255).round().astype(np.uint8)
+    ours = positions(digits, pixels, digits.labels[order])
+    found = ClientSplits.of(*([ours[index] for index in part] for part in held))
+    assert found.digest == splits.digest
 
 
 def test_samples_that_are_not_in_the_data_set_are_named(digits: Prepared) -> None:

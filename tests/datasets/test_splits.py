@@ -16,8 +16,9 @@ from repfl.datasets.core.partition import (
     partition,
     partitioners,
 )
-from repfl.datasets.core.recipe import Newcomers, Partition, Recipe, Training
+from repfl.datasets.core.recipe import Newcomers, Recipe
 from repfl.datasets.core.splits import split_off_newcomers, stratified_sample
+from tests.datasets import tiny
 
 CLASSES, N = 10, 6
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(CLASSES), 240))
@@ -36,13 +37,7 @@ RULES: dict[str, dict[str, Any]] = {
 
 
 def recipe(rule: str, share: float | None, **options: Any) -> Recipe:
-    return Recipe(
-        dataset="toy",
-        model="tiny",
-        clients=N,
-        partition=Partition(rule=rule, options=options or RULES[rule], val_share=share),
-        training=Training(rounds=1, epochs=1, batch=1, lr=0.1),
-    )
+    return tiny.recipe(rule, N, val_share=share, **(options or RULES[rule]))
 
 
 def dealt(rule: str, share: float | None, seed: int = 0) -> ClientSplits:
@@ -95,9 +90,9 @@ def test_the_share_of_the_rule_itself_is_not_doubled() -> None:
 
 
 def test_a_client_with_a_single_sample_is_refused() -> None:
-    tiny = Pool(np.arange(12) % 2, {"train": range(6), "test": range(6, 12)}, 2)
+    few = Pool(np.arange(12) % 2, {"train": range(6), "test": range(6, 12)}, 2)
     with pytest.raises(DataError, match="1 distinct training samples, too few for val_share"):
-        partition(tiny, recipe("iid", 0.5), 0)
+        partition(few, recipe("iid", 0.5), 0)
 
 
 @pytest.mark.parametrize(("size", "count"), [(10, 3), (7, 7), (5, 9), (100, 1), (8, 0)])
@@ -120,9 +115,7 @@ def test_newcomers_leave_the_others_as_they_were() -> None:
     whole, few = dealt("client-dirichlet", 0.1), Newcomers(share=0.3, samples=20, epochs=1)
     there, late = split_off_newcomers(whole, LABELS, few, 5)
     assert (len(there.train), len(late.train)) == (4, 2)
-    joined = [set(part) for part in whole.train]
-    for part in there.train:
-        assert set(part) in joined
+    assert all(set(part) in [set(other) for other in whole.train] for part in there.train)
     for train, val, test in zip(late.train, late.val, late.test, strict=True):
         origin = next(i for i, part in enumerate(whole.test) if np.array_equal(part, test))
         assert len(train) == 20

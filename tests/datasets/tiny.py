@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from repfl.datasets.core import registry
+from repfl.datasets.core.cache import Prepared
 from repfl.datasets.core.checks import canonical_order
 from repfl.datasets.core.partition import ClientSplits, Pool, partition
 from repfl.datasets.core.recipe import Partition, Recipe, Training
@@ -165,14 +166,19 @@ def pool(train: Sequence[int], test: Sequence[int] | None = None) -> Pool:
 
 
 def recipe(
-    rule: str, clients: int, dataset: str = "toy", seed: int | None = None, **options: object
+    rule: str,
+    clients: int,
+    dataset: str = "toy",
+    seed: int | None = None,
+    val_share: float | None = None,
+    **options: object,
 ) -> Recipe:
     """A recipe of which only the partition matters."""
     return Recipe(
         dataset=dataset,
         model="tiny",
         clients=clients,
-        partition=Partition(rule=rule, seed=seed, options=options),
+        partition=Partition(rule=rule, seed=seed, options=options, val_share=val_share),
         training=Training(rounds=1, epochs=1, batch=1, lr=0.1),
     )
 
@@ -180,6 +186,36 @@ def recipe(
 def split(samples: Pool, rule: str, clients: int, at: int = 0, **options: object) -> ClientSplits:
     """The partition of a pool by a rule; `at` is the seed of the cell."""
     return partition(samples, recipe(rule, clients, **options), at)  # type: ignore[arg-type]
+
+
+def two_editions(monkeypatch: pytest.MonkeyPatch, name: str) -> registry.Dataset:
+    """A medical data set with 3 and 2 training images per class, for the length of a test."""
+    dataset = registry.get(name)
+    editions = tuple(
+        replace(edition, sizes={"train": n, "val": 11, "test": 11})
+        for edition, n in zip(dataset.editions, (33, 22), strict=True)
+    )
+    dataset = replace(dataset, editions=editions)
+    monkeypatch.setitem(registry._REGISTRY, name, dataset)
+    return dataset
+
+
+def medical(path: Path, dataset: registry.Dataset, per_class: int) -> Path:
+    """Its .npz file, in which labels are columns."""
+    sizes = {"train": per_class, "val": 1, "test": 1}
+    splits = {split: balanced(dataset, n, seed) for seed, (split, n) in enumerate(sizes.items())}
+    return npz(
+        path, **{k: held._replace(labels=held.labels[:, None]) for k, held in splits.items()}
+    )
+
+
+def holds(prepared: Prepared, splits: dict[str, Arrays]) -> bool:
+    """Whether these are the samples of a prepared data set."""
+    spans = {split: slice(span.start, span.stop) for split, span in prepared.splits.items()}
+    return spans.keys() == splits.keys() and all(
+        same_samples(Arrays(prepared.images[span], prepared.labels[span]), splits[split])
+        for split, span in spans.items()
+    )
 
 
 def same_samples(one: Arrays, other: Arrays) -> bool:
