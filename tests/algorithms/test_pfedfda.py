@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.engine.rng import Streams
 from repfl.algorithms.math import box
-from repfl.algorithms.math.gaussian import discriminant
+from repfl.algorithms.math.gaussian import discriminant, folds
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)
@@ -27,14 +28,12 @@ def head_of(fed: Federation, flat: Tensor) -> tuple[Tensor, Tensor]:
 
 def test_global_weights_give_the_global_head_with_local_priors() -> None:
     run = toys.run("pfedfda", {"beta": "global"}, dtype=torch.float64)
-    models, counts = toys.everybody(run), run.fed.data.class_counts.double()
-    for i, flat in enumerate(models):
+    counts = run.fed.data.class_counts.double()
+    for i, flat in enumerate(toys.everybody(run)):
         prior = counts[i] / max(counts[i].sum().item(), 1) + EPS
         expected = discriminant(run.state["means"], run.state["cov"], prior / prior.sum(), EPS)
-        assert (
-            max(plain.apart(a, b) for a, b in zip(expected, head_of(run.fed, flat), strict=True))
-            < 1e-9
-        )
+        for one, other in zip(expected, head_of(run.fed, flat), strict=True):
+            assert plain.apart(one, other) < 1e-9
 
 
 def test_local_weights_ignore_global_statistics_except_for_absent_classes() -> None:
@@ -53,6 +52,16 @@ def test_clients_too_small_for_folds_use_global_statistics_only() -> None:
     run = toys.run("pfedfda", sizes=(25, 1, 12, 0), epochs=1, dtype=torch.float64)
     assert torch.equal(run.state["beta"][[1, 3]], torch.zeros(2, 2, dtype=torch.float64))
     assert run.state["beta"][[0, 2]].any()
+
+
+def test_folds_share_every_class_evenly_and_drop_lonely_samples() -> None:
+    labels = torch.tensor([[0, 1, 0, 2, 0, 1, 1, 1, -1], [3, 3, 3, 3, 3, 3, 0, -1, -1]])
+    found = folds(labels, torch.from_numpy(Streams(0).at("order").permutation(9)), 4)
+    lonely = [[0, 0, 0, 1, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 1, 1, 1]]
+    assert torch.equal(found < 0, torch.tensor(lonely, dtype=torch.bool))
+    for row, fold in zip(labels, found, strict=True):
+        for c in range(4):
+            assert abs(int((fold[row == c] == 0).sum()) - int((fold[row == c] == 1).sum())) <= 1
 
 
 # -- a plain transcription -------------------------------------------------------------------------
@@ -76,10 +85,8 @@ def statistics(
             means[c] = part.mean(0)
         rows.append(part - (part.mean(0) if common or not centre else means_g[c]))
     centred = torch.cat(rows) if rows else feats
-    d = feats.shape[1]
-    return means, centred.T @ centred / max(len(centred) - 1, 1) + 1e-4 + torch.eye(
-        d, dtype=feats.dtype
-    )
+    eye = torch.eye(feats.shape[1], dtype=feats.dtype)
+    return means, centred.T @ centred / max(len(centred) - 1, 1) + 1e-4 + eye
 
 
 def split(labels: Tensor, keys: np.ndarray, classes: int) -> list[list[int]]:
@@ -116,11 +123,8 @@ def adapted(
             total = torch.zeros((), dtype=torch.float64)
             for f in (0, 1):
                 means, cov = fits[f]
-                w, c = lda(
-                    b[0, 0] * means + (1 - b[0, 0]) * means_g,
-                    b[0, 1] * cov + (1 - b[0, 1]) * cov_g,
-                    prior,
-                )
+                means = b[0, 0] * means + (1 - b[0, 0]) * means_g
+                w, c = lda(means, b[0, 1] * cov + (1 - b[0, 1]) * cov_g, prior)
                 total = total + F.cross_entropy(feats[parts[f]] @ w.T + c, labels[parts[f]])
             return total[None]
 
@@ -153,42 +157,24 @@ def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tens
                 grad = plain.gradient(fed, flat, x, y)
                 flat[~fed.params.head] -= fed.protocol.lr * grad[~fed.params.head]
             ends.append(flat)
-            fits.append(
-                adapted(
-                    fed,
-                    torch.cat(feats),
-                    torch.cat(labels),
-                    priors[i],
-                    means_g,
-                    cov_g,
-                    t,
-                    0,
-                    flbench,
-                )
-            )
+            seen = torch.cat(feats), torch.cat(labels), priors[i]
+            fits.append(adapted(fed, *seen, means_g, cov_g, t, 0, flbench))
         theta = sum(p * end for p, end in zip(share, ends, strict=True))
         if not flbench:
-            means_g, cov_g = (
-                sum(p * fit[n] for p, fit in zip(share, fits, strict=True)) for n in (0, 1)
-            )
+            means_g = sum(p * fit[0] for p, fit in zip(share, fits, strict=True))
+            cov_g = sum(p * fit[1] for p, fit in zip(share, fits, strict=True))
             betas = torch.stack([fit[2] for fit in fits])
     scored = []
     for i in everyone:
         flat = theta.clone()
         p = plain.named(fed, flat)
         feats = plain.features(p, fed.data.inputs(fed.data.train[i]), train=False)
-        means, cov, _ = adapted(
-            fed, feats, labels_of[i], priors[i], means_g, cov_g, rounds, 2, flbench
-        )
+        seen = feats, labels_of[i], priors[i]
+        means, cov, _ = adapted(fed, *seen, means_g, cov_g, rounds, 2, flbench)
         p["fc2.weight"][:], p["fc2.bias"][:] = lda(means, cov, priors[i])
         scored.append(flat)
-    return {
-        "theta": theta,
-        "means": means_g,
-        "cov": cov_g,
-        "beta": betas,
-        "scored": torch.stack(scored),
-    }
+    found = {"theta": theta, "means": means_g, "cov": cov_g, "beta": betas}
+    return found | {"scored": torch.stack(scored)}
 
 
 @pytest.mark.parametrize("compat", ["paper", "flbench"])
