@@ -4,6 +4,8 @@ share.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -26,9 +28,8 @@ def transcribed(
         for c in cohort:
             w = torch.where(body, theta, models[c])
             w, _ = plain.train(fed, w, c, round_, epochs=head_epochs, trainable=head)
-            models[c], _ = plain.train(
-                fed, w, c, round_, epochs=body_epochs, first=head_epochs, trainable=~head
-            )
+            how: dict[str, Any] = {"first": head_epochs, "trainable": ~head}
+            models[c], _ = plain.train(fed, w, c, round_, epochs=body_epochs, **how)
             bodies.append(models[c])
         theta = sum(p * w for p, w in zip(plain.weights(fed, cohort), bodies, strict=True))
     return torch.stack([torch.where(body, theta, w) for w in models])
@@ -38,16 +39,8 @@ def transcribed(
     ("hp", "epochs"), [({}, (2, 1)), ({"head_epochs": 1, "body_epochs": 3}, (1, 3))]
 )
 def test_it_follows_its_plain_transcription(hp: dict[str, int], epochs: tuple[int, int]) -> None:
-    run = toys.run(
-        "fedrep",
-        hp,
-        model="tiny-bn",
-        sizes=(25, 16, 9),
-        dtype=torch.float64,
-        epochs=3,
-        rounds=3,
-        **HARD,
-    )
+    how: dict[str, Any] = {"model": "tiny-bn", "sizes": (25, 16, 9), "epochs": 3, **HARD}
+    run = toys.run("fedrep", hp, dtype=torch.float64, **how)
     assert plain.apart(transcribed(run.fed, [[0, 1, 2]] * 3, *epochs), toys.everybody(run)) < 1e-9
 
 
@@ -56,23 +49,9 @@ def test_the_final_head_epochs_change_what_is_scored_and_nothing_else() -> None:
         toys.run("fedrep", {"final_epochs": n}, dtype=torch.float64, sizes=(25, 16)) for n in (3, 0)
     )
     assert toys.gap(one.state, other.state) == 0
-    for client, (tuned, before) in enumerate(
-        zip(toys.everybody(one), toys.everybody(other), strict=True)
-    ):
+    how: dict[str, Any] = {"trainable": one.fed.params.head, "stream": "finetune"}
+    for client, tuned in enumerate(toys.everybody(one)):
         expected, _ = plain.train(
-            one.fed, before, client, 3, epochs=3, trainable=one.fed.params.head, stream="finetune"
+            one.fed, toys.everybody(other)[client], client, 3, epochs=3, **how
         )
         assert plain.apart(expected, tuned) < 1e-9
-
-
-def test_newcomers_may_get_the_average_of_the_heads() -> None:
-    one, other = (
-        toys.run("fedrep", {"newcomer": who}, participation=0.5, rounds=1, sizes=toys.EQUAL)
-        for who in ("global", "initial")
-    )
-    absent, head = ~one.state["seen"], one.fed.params.head
-    assert torch.equal(
-        toys.everybody(other)[absent][:, head], one.fed.new_model()[head].expand(2, -1)
-    )
-    assert one.fed.trained is not None
-    assert torch.allclose(toys.everybody(one)[absent][:, head], one.fed.trained[:, head].mean(0))

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from repfl.algorithms.engine.params import count_true
-from repfl.algorithms.math import importance
 from repfl.algorithms.math.masks import topk_mask, topk_threshold
 
 
@@ -35,13 +34,6 @@ def test_counting_a_mask_in_blocks_counts_it(rows: int) -> None:
     mask = torch.from_numpy(np.random.default_rng(rows).random((rows, 50)) < 0.3)
     assert torch.equal(count_true(mask), mask.sum(1))
     assert count_true(mask[0]) == mask[0].sum()
-
-
-@pytest.mark.parametrize("q", [0.0, 0.31, 0.5, 0.999, 1.0])
-def test_quantile_of_many_ties_is_numpys(q: float) -> None:
-    rows = torch.from_numpy(np.random.default_rng(0).integers(0, 4, (3, 101))).double()
-    expected = np.quantile(rows.numpy(), q, axis=1, keepdims=True)
-    assert importance.quantile(rows, q).numpy() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("kinds", [2, 5, 100_000], ids=["mostly ties", "some ties", "hardly any"])
