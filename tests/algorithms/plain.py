@@ -21,36 +21,21 @@ def named(fed: Federation, flat: Tensor) -> dict[str, Tensor]:
     return {s.name: flat[s.start : s.stop].view(s.shape) for s in fed.params}
 
 
+def batch_norm(p: dict[str, Tensor], layer: str, x: Tensor, train: bool = False) -> Tensor:
+    """One normalisation layer of `tiny-bn`."""
+    parts = ("running_mean", "running_var", "weight", "bias")
+    return F.batch_norm(x, *(p[f"{layer}.{part}"] for part in parts), train)
+
+
 def features(p: dict[str, Tensor], x: Tensor, *, train: bool = True) -> Tensor:
     """What the head of `tiny` or `tiny-bn` sees; batch norm moves the statistics in p in place when
     it trains.
     """
     if "conv2.weight" in p:
         x = F.conv2d(x, p["conv1.weight"], padding=1)
-        x = F.max_pool2d(
-            F.relu(
-                F.batch_norm(
-                    x,
-                    p["bn1.running_mean"],
-                    p["bn1.running_var"],
-                    p["bn1.weight"],
-                    p["bn1.bias"],
-                    train,
-                )
-            ),
-            2,
-        )
+        x = F.max_pool2d(F.relu(batch_norm(p, "bn1", x, train)), 2)
         x = F.conv2d(x, p["conv2.weight"], padding=1)
-        x = F.relu(
-            F.batch_norm(
-                x,
-                p["bn2.running_mean"],
-                p["bn2.running_var"],
-                p["bn2.weight"],
-                p["bn2.bias"],
-                train,
-            )
-        )
+        x = F.relu(batch_norm(p, "bn2", x, train))
     else:
         x = F.max_pool2d(F.relu(F.conv2d(x, p["conv1.weight"], p["conv1.bias"])), 2)
     return F.relu(F.linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]))
@@ -119,14 +104,8 @@ def train(
     """
     flat, last, buffer = flat.clone(), torch.zeros_like(flat), torch.zeros_like(flat)
     moves = fed.params.learnable if trainable is None else trainable & fed.params.learnable
-    for x, y in batches(
-        fed,
-        client,
-        round_,
-        fed.protocol.epochs if epochs is None else epochs,
-        first=first,
-        stream=stream,
-    ):
+    count = fed.protocol.epochs if epochs is None else epochs
+    for x, y in batches(fed, client, round_, count, first=first, stream=stream):
         last = gradient(fed, flat, x, y, loss)
         buffer = fed.protocol.momentum * buffer + last + fed.protocol.weight_decay * flat
         flat[moves] -= (fed.protocol.lr if lr is None else lr) * buffer[moves]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -33,11 +34,6 @@ def gradients(fed: Federation, flat: Tensor, client: int) -> Tensor:
     return torch.stack(rows[1:] or rows)
 
 
-def sample_by_sample(fed: Federation, flat: Tensor, client: int) -> Tensor:
-    """Return the definition: the mean of squares  [D]."""
-    return gradients(fed, flat, client).square().mean(0)
-
-
 @pytest.mark.parametrize("stack", [1, 4])
 @pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
 def test_fisher_information_is_the_mean_of_squared_gradients(net: str, stack: int) -> None:
@@ -67,37 +63,29 @@ def grouped() -> Model:
     return toys.module(nn.Sequential(*layers))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [models.build("resnet8", channels=1, size=8, classes=4), grouped()],
-    ids=lambda m: m.name,
-)
+RESNET8 = models.build("resnet8", channels=1, size=8, classes=4)
+
+
+@pytest.mark.parametrize("model", [RESNET8, grouped()], ids=lambda m: m.name)
 def test_fisher_information_of_every_kind_of_layer(model: Model) -> None:
     fed = Federation(model, toys.data((3,)), toys.recipe(clients=1), seed=0, dtype=torch.float64)
     flat = fed.new_model()
-    assert plain.apart(sample_by_sample(fed, flat, 0), fisher(fed, flat[None])[0]) < 1e-12
+    assert plain.apart(gradients(fed, flat, 0).square().mean(0), fisher(fed, flat[None])[0]) < 1e-12
 
 
 # -- limiting cases --------------------------------------------------------------------------------
 
 
 def test_uploaded_updates_are_bounded_and_noise_is_addressed() -> None:
-    run = toys.run(
-        "feddpa",
-        {"training": "phases", "clip": 0.5, "noise": 2.0},
-        sizes=SIZES,
-        rounds=1,
-        dtype=torch.float64,
-    )
-    quiet = toys.run(
-        "feddpa", {"training": "phases", "clip": 0.5}, sizes=SIZES, rounds=1, dtype=torch.float64
+    how: dict[str, Any] = {"sizes": SIZES, "rounds": 1, "dtype": torch.float64}
+    run, quiet = (
+        toys.run("feddpa", {"training": "phases", "clip": 0.5, "noise": noise}, **how)
+        for noise in (2.0, 0.0)
     )
     update = 3 * torch.ones(4, run.fed.D, dtype=torch.float64)
-    assert torch.allclose(
-        quiet.method.privatise(quiet.fed, update).norm(dim=1),
-        torch.full((4,), 0.5, dtype=torch.float64),
-    )
-    noise = run.method.privatise(run.fed, update) - quiet.method.privatise(quiet.fed, update)
+    clipped = quiet.method.privatise(quiet.fed, update)
+    assert torch.allclose(clipped.norm(dim=1), torch.full((4,), 0.5, dtype=torch.float64))
+    noise = run.method.privatise(run.fed, update) - clipped
     assert noise.std().item() == pytest.approx(2.0 * 0.5 / 4**0.5, rel=0.05)
     with run.fed.as_active([2]):
         alone = run.method.privatise(run.fed, update[2:3])
@@ -108,14 +96,6 @@ def test_uploaded_updates_are_bounded_and_noise_is_addressed() -> None:
 # -- plain transcriptions --------------------------------------------------------------------------
 
 
-def bar(part: Tensor, hp: dict[str, Any]) -> Tensor:
-    return (
-        torch.quantile(part, hp["tau"])
-        if hp["threshold"] == "quantile"
-        else torch.tensor(hp["tau"])
-    )
-
-
 def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Tensor, list[Tensor]]:
     """FedDPA client by client, everybody in every round."""
     theta, share = fed.new_model().double(), plain.weights(fed, list(range(fed.N)))
@@ -123,15 +103,14 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Ten
     for t in range(1, rounds + 1):
         goal, ends, updates = plain.named(fed, theta.clone()), [], []
         for i in range(fed.N):
-            information, mask = (
-                sample_by_sample(fed, last[i], i),
-                torch.zeros(fed.D, dtype=torch.bool),
-            )
+            information = gradients(fed, last[i], i).square().mean(0)
+            mask = torch.zeros(fed.D, dtype=torch.bool)
             for s in fed.params:
                 part = information[s.place]
                 if part.max() > part.min():
                     part = (part - part.min()) / (part.max() - part.min())
-                    mask[s.place] = part > bar(part, hp)
+                    relative = hp["threshold"] == "quantile"
+                    mask[s.place] = part > (part.quantile(hp["tau"]) if relative else hp["tau"])
             end = torch.where(mask, last[i], theta)
             if hp["training"] == "joint":
                 end, _ = plain.train(fed, end, i, t)
@@ -144,49 +123,31 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Ten
                     return plain.cross_entropy(p, x, y) + hp["lam1"] / 2 * distance(p)
 
                 def at_clip(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-                    return plain.cross_entropy(p, x, y) + hp["lam2"] / 2 * torch.abs(
-                        distance(p) - hp["clip"]
-                    )
+                    away = torch.abs(distance(p) - hp["clip"])
+                    return plain.cross_entropy(p, x, y) + hp["lam2"] / 2 * away
 
                 end, _ = plain.train(fed, end, i, t, trainable=mask, loss=near)
-                end, _ = plain.train(
-                    fed, end, i, t, trainable=~mask, loss=at_clip, first=fed.protocol.epochs
-                )
+                later: dict[str, Any] = {"first": fed.protocol.epochs, "loss": at_clip}
+                end, _ = plain.train(fed, end, i, t, trainable=~mask, **later)
             ends.append(end)
-            update = end - theta
-            updates.append(
-                update
-                if hp["training"] == "joint"
-                else update / max(1.0, update.norm().item() / hp["clip"])
-            )
-        theta, last = (
-            theta + sum(p * update for p, update in zip(share, updates, strict=True)),
-            ends,
-        )
+            bound = math.inf if hp["training"] == "joint" else hp["clip"]
+            updates.append((end - theta) / max(1.0, (end - theta).norm().item() / bound))
+        theta = theta + sum(p * update for p, update in zip(share, updates, strict=True))
+        last = ends
     return theta, last
+
+
+JOINT = {"training": "joint"}
+PHASES = {"training": "phases", "lam1": 0.3, "lam2": 0.2, "clip": 0.4}
 
 
 @pytest.mark.parametrize(
     "hp",
     [
-        {"tau": 0.4, "threshold": "quantile", "training": "joint"},
-        {"tau": 0.1, "threshold": "absolute", "training": "joint"},
-        {
-            "tau": 0.6,
-            "threshold": "quantile",
-            "training": "phases",
-            "lam1": 0.3,
-            "lam2": 0.2,
-            "clip": 0.4,
-        },
-        {
-            "tau": 0.05,
-            "threshold": "absolute",
-            "training": "phases",
-            "lam1": 0.1,
-            "lam2": 0.05,
-            "clip": 0.5,
-        },
+        {"tau": 0.4, "threshold": "quantile", **JOINT},
+        {"tau": 0.1, "threshold": "absolute", **JOINT},
+        {"tau": 0.6, "threshold": "quantile", **PHASES},
+        {"tau": 0.05, "threshold": "absolute", **PHASES},
     ],
     ids=str,
 )

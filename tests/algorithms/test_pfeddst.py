@@ -21,25 +21,16 @@ SGD = {"momentum": 0.9, "weight_decay": 0.01, "lr_decay": 0.9}
 
 
 def phase(
-    run: Run,
-    w: Tensor,
-    client: int,
-    round_: int,
-    part: Tensor,
-    *,
-    first: int,
-    epochs: int,
-    head_lr: float | None = None,
+    run: Run, w: Tensor, client: int, round_: int, part: Tensor, head_lr: float | None = None
 ) -> Tensor:
-    """SGD on one part of the model; a trained header sees the extractor as it is when scored."""
-    w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
-    lr = (p.lr if head_lr is None else head_lr) * p.lr_decay ** (round_ - 1)
-    loss = plain.cross_entropy if head_lr is None else plain.still
-    for x, y in plain.batches(run.fed, client, round_, epochs, first=first):
-        g = plain.gradient(run.fed, w, x, y, loss)
-        buffer = p.momentum * buffer + g + p.weight_decay * w
-        w[part] -= lr * buffer[part]
-    return w
+    """Two epochs of the extractor, then one of the header at its own learning rate, which sees the
+    extractor as it is when scored.
+    """
+    lr, decay = run.fed.protocol.lr, run.fed.protocol.lr_decay ** (round_ - 1)
+    how: dict[str, Any] = {"trainable": part, "epochs": 2, "lr": lr * decay}
+    if head_lr is not None:
+        how |= {"epochs": 1, "first": 2, "lr": head_lr * decay, "loss": plain.still}
+    return plain.train(run.fed, w, client, round_, **how)[0]
 
 
 def probe_loss(run: Run, w: Tensor, peer: int, most: int) -> float:
@@ -65,35 +56,15 @@ def others(scores: Tensor) -> Tensor:
 # -- scores ----------------------------------------------------------------------------------------
 
 
-def test_score_is_recency_times_loss_minus_distance_plus_cost() -> None:
-    run = toys.run("pfeddst", {"degree": 2, "alpha": 0.4, "recency": 0.7, "cost": 1.5}, **DOUBLE)
-    run.fed.begin(4, all_clients=True)
-    scores, state = run.method.scores(run.state, run.fed), run.state
-    for i in range(run.fed.N):
-        for j in range(run.fed.N):
-            mine, theirs = state["w"][i, run.fed.params.head], state["w"][j, run.fed.params.head]
-            apart = 1 - float(mine @ theirs) / float(mine.norm() * theirs.norm())
-            last = int(state["last"][i, j])
-            fresh = 1 - exp(-0.7 * (4 - last)) if last else 1.0
-            assert float(scores[i, j]) == pytest.approx(
-                fresh * (0.4 * float(state["loss"][i, j]) - apart + 1.5)
-            )
-
-
 def test_score_without_loss_and_recency_is_the_header_term() -> None:
-    w = torch.stack([toys.run("local", rounds=1).fed.new_model(i) for i in range(6)]).double()
-    run, scores = at_round({"alpha": 0.0, "recency": None, "cost": 0.0}, 2, w=w)
-    headers = w[:, run.fed.params.head]
+    fed = toys.run("local", rounds=1).fed
+    w = torch.stack([fed.new_model(i) for i in range(6)]).double()
+    headers = w[:, fed.params.head]
     cosine = torch.nn.functional.cosine_similarity(headers[:, None], headers[None], dim=2)
-    assert torch.allclose(scores, cosine - 1, atol=2e-6)
-    assert torch.allclose(at_round({"selection": "header"}, 2, w=w)[1], scores, atol=2e-6)
-    literal = {"header_term": "literal", "cost": 0.0}
-    assert torch.allclose(
-        at_round(literal | {"alpha": 0.0, "recency": None}, 2, w=w)[1], -cosine, atol=2e-6
-    )
-    assert torch.allclose(
-        at_round(literal | {"selection": "header"}, 2, w=w)[1], -cosine, atol=2e-6
-    )
+    for term, expected in (("distance", cosine - 1), ("literal", -cosine)):
+        for rest in ({"alpha": 0.0, "recency": None}, {"selection": "header"}):
+            _, scores = at_round({"header_term": term, "cost": 0.0, **rest}, 2, w=w)
+            assert torch.allclose(scores, expected, atol=2e-6)
 
 
 def test_zero_recency_leaves_only_peers_never_chosen() -> None:
@@ -102,12 +73,6 @@ def test_zero_recency_leaves_only_peers_never_chosen() -> None:
     scores = at_round({"recency": 0.0}, 3, last=last)[1]
     assert bool((scores[:, :3] == 0).all())
     assert bool((scores[:, 3:] > 0).all())
-
-
-def test_peers_never_chosen_count_from_round_zero_where_taken_literally() -> None:
-    assert bool((at_round({"unseen": "literal"}, 1)[1] == 0).all())
-    scores = at_round({"unseen": "literal", "alpha": 0.0, "recency": 0.5}, 4)[1]
-    assert torch.allclose(scores, torch.full_like(scores, 1 - exp(-0.5 * 3)))
 
 
 # -- limiting cases --------------------------------------------------------------------------------
@@ -120,8 +85,8 @@ def test_pfeddst_without_peers_is_local_training_in_two_phases(model: str) -> No
     for client in range(run.fed.N):
         w = run.fed.new_model()
         for round_ in (1, 2, 3):
-            w = phase(run, w, client, round_, run.fed.params.learnable & ~head, first=0, epochs=2)
-            w = phase(run, w, client, round_, head, first=2, epochs=1, head_lr=0.05)
+            w = phase(run, w, client, round_, ~head)
+            w = phase(run, w, client, round_, head, head_lr=0.05)
         assert plain.apart(w, run.state["w"][client]) < 1e-9
     assert peers.notes(run, "bytes/extractor") == peers.notes(run, "bytes/probe") == [0.0] * 3
 
@@ -135,17 +100,9 @@ def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(
         return method.train_extractor(fed, w, first_epoch=1)
 
     monkeypatch.setattr(PFedDST, "train", header_first)
-    ours = toys.run(
-        "pfeddst", {"degree": 2, "selection": "random"}, model=model, **DOUBLE, **SGD, rounds=3
-    )
-    theirs = toys.run(
-        "dfedpgp",
-        {"degree": 2, "push_sum": False, "graph": "pull"},
-        model=model,
-        **DOUBLE,
-        **SGD,
-        rounds=3,
-    )
+    hp = {"degree": 2, "push_sum": False, "graph": "pull"}
+    theirs = toys.run("dfedpgp", hp, model=model, **DOUBLE, **SGD)
+    ours = toys.run("pfeddst", {"degree": 2, "selection": "random"}, model=model, **DOUBLE, **SGD)
     assert torch.equal(ours.state["w"], theirs.state["w"])
 
 
@@ -160,20 +117,10 @@ def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(
 def test_pfeddst_follows_its_plain_transcription(
     hp: dict[str, Any], model: str, refresh: str
 ) -> None:
-    rule = {
-        "alpha": 0.3,
-        "recency": 0.5,
-        "cost": 1.0,
-        "header_term": "distance",
-        "unseen": "one",
-    } | hp
-    run = toys.run(
-        "pfeddst",
-        rule | {"degree": 2, "probe": 10, "refresh": refresh, "head_lr": 0.02},
-        model=model,
-        **DOUBLE,
-        **SGD,
-    )
+    rule = {"alpha": 0.3, "recency": 0.5, "cost": 1.0, "header_term": "distance", "unseen": "one"}
+    rule |= hp
+    how: dict[str, Any] = {"degree": 2, "probe": 10, "refresh": refresh, "head_lr": 0.02}
+    run = toys.run("pfeddst", rule | how, model=model, **DOUBLE, **SGD)
     fed = run.fed
     clients, head = range(fed.N), fed.params.head
     shared = fed.params.learnable & ~head
@@ -185,27 +132,21 @@ def test_pfeddst_follows_its_plain_transcription(
         for i in clients:
             scores = {}
             for j in clients:
-                cosine = float(w[i][head] @ w[j][head]) / float(
-                    w[i][head].norm() * w[j][head].norm()
-                )
+                mine, theirs = w[i][head], w[j][head]
+                cosine = float(mine @ theirs) / float(mine.norm() * theirs.norm())
                 apart = 1 - cosine if rule["header_term"] == "distance" else cosine
-                since = now - last[i][j] if last[i][j] >= 0 else now
-                fresh = (
-                    1.0
-                    if last[i][j] < 0 and rule["unseen"] == "one"
-                    else 1 - exp(-rule["recency"] * since)
-                )
+                unseen = last[i][j] < 0
+                fresh = 1 - exp(-rule["recency"] * (now if unseen else now - last[i][j]))
+                fresh = 1.0 if unseen and rule["unseen"] == "one" else fresh
                 scores[j] = fresh * (rule["alpha"] * loss[i][j] - apart + rule["cost"])
             if now == 0 and rule["unseen"] == "literal":  # all scores are zero
                 chosen.append(peers.senders(peers.topology_at(fed, 1).pull(2), i)[1:])
             else:
                 chosen.append(sorted(clients, key=lambda j, s=scores, i=i: (j == i, -s[j]))[:2])
-        mixed = [
-            torch.where(shared, (w[i] + w[chosen[i][0]] + w[chosen[i][1]]) / 3, w[i])
-            for i in clients
-        ]
-        w = [phase(run, mixed[i], i, now + 1, shared, first=0, epochs=2) for i in clients]
-        w = [phase(run, w[i], i, now + 1, head, first=2, epochs=1, head_lr=0.02) for i in clients]
+        means = [(w[i] + w[chosen[i][0]] + w[chosen[i][1]]) / 3 for i in clients]
+        mixed = [torch.where(shared, means[i], w[i]) for i in clients]
+        w = [phase(run, mixed[i], i, now + 1, ~head) for i in clients]
+        w = [phase(run, w[i], i, now + 1, head, head_lr=0.02) for i in clients]
         for i in clients:
             for j in clients if refresh == "all" else chosen[i]:
                 loss[i][j] = probe_loss(run, w[i], j, 10)
@@ -232,12 +173,10 @@ def test_pfeddst_bills_extractors_headers_and_probes() -> None:
     for part, floats in parts.items():
         assert peers.notes(run, f"bytes/{part}") == [4.0 * floats] * 3
     total = 4.0 * sum(parts.values())
-    first = total + 4.0 * clients * (
-        clients - 1
-    )  # everybody tells everybody the loss of the common model
-    assert (
-        toys.traffic(run, "up_values") == toys.traffic(run, "down_values") == [first, total, total]
-    )
+    # everybody tells everybody the loss of the common model
+    first = total + 4.0 * clients * (clients - 1)
+    for way in ("up", "down"):
+        assert toys.traffic(run, f"{way}_values") == [first, total, total]
 
 
 @pytest.mark.parametrize(
@@ -258,29 +197,20 @@ def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(
     selection: str,
 ) -> None:
     evaluation = {"tallies": ("peers",), "points": ("start", "post_agg")}
-    run = toys.run(
-        "pfeddst", {"degree": 2, "selection": selection}, **DOUBLE, evaluation=evaluation, rounds=2
-    )
+    hp = {"degree": 2, "selection": selection}
+    run = toys.run("pfeddst", hp, **DOUBLE, evaluation=evaluation, rounds=2)
     before, test = run.state, run.fed.data.test[0]
     run.step()
-    graph, scores = run.state["last"][0] == 3, None
+    graph = run.state["last"][0] == 3
     run.fed.begin(3, all_clients=True)
     scores = run.method.scores(before, run.fed)[0]
     chosen = sorted(graph.nonzero().flatten().tolist(), key=lambda j: -float(scores[j]))
     x, y = run.fed.data.inputs(test), run.fed.data.labels[test]
-    worth = [
-        float(
-            (plain.logits(plain.named(run.fed, before["w"][j]), x).argmax(1) == y).double().mean()
-        )
-        for j in [0, *chosen]
-    ]
+    models = [plain.named(run.fed, before["w"][j]) for j in [0, *chosen]]
+    worth = [float((plain.logits(p, x).argmax(1) == y).double().mean()) for p in models]
     assert [peers.notes(run, f"peers/{name}")[2] for name in ("own", "0", "1")] == worth
-    own = [
-        hits / total
-        for round_, point, client, hits, total in run.client_rows
-        if (round_, point, client) == (3, "start", 0)
-    ]
-    assert own == [worth[0]]
+    own = {row[:3]: row[3] / row[4] for row in run.client_rows}
+    assert own[3, "start", 0] == worth[0]
     assert run.arrays["peers"].sum(1).tolist() == [6] * 6
 
 

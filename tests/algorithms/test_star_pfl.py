@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import star_pfl
-from repfl.algorithms.core.method import State
 from repfl.algorithms.engine.params import Params
 from repfl.algorithms.engine.rng import Streams
 from tests.algorithms import plain, toys
@@ -23,9 +23,8 @@ HALF = {"server_threshold": 0.5, "client_threshold": 0.5}
 
 
 def entries(count: int) -> Params:
-    return Params(
-        [("layer.weight", (count,), "linear", False), ("layer.mean", (1,), "stat", False)]
-    )
+    layer, stat = ("layer.weight", (count,), "linear", False), ("layer.mean", (1,), "stat", False)
+    return Params([layer, stat])
 
 
 def begin(record: list[list[float]]) -> star_pfl.Tracker:
@@ -63,13 +62,6 @@ def test_the_cap_raises_the_bar_to_a_small_quantile_and_spares_tensors_beyond_it
     assert torch.equal(beyond.active, before)
 
 
-def active_after(state: State, params: Params, who: str, threshold: float) -> Tensor:
-    """Return which entries are active after the next update of activity  [rows, D]."""
-    own = star_pfl.Tracker(**star_pfl.tracker_state(who, state))
-    own.update_activity(params, threshold)
-    return own.active
-
-
 # -- the plain transcription -----------------------------------------------------------------------
 
 
@@ -87,9 +79,8 @@ class Entry:
     def check(self, threshold: float, idle: bool) -> None:
         self.frozen += not self.active
         if self.trial:
-            self.period = (
-                max(1, self.period // 2) if self.moves(threshold, idle) else self.period + 1
-            )
+            moves = self.moves(threshold, idle)
+            self.period = max(1, self.period // 2) if moves else self.period + 1
         self.trial = self.period <= self.frozen
         if self.trial:
             self.active, self.frozen = True, 0
@@ -132,27 +123,13 @@ class Side:
 
 @pytest.mark.parametrize(("sent", "average"), [("checked", "holders"), ("trained", "all")])
 def test_star_pfl_follows_its_plain_transcription(sent: str, average: str) -> None:
-    hp = {
-        "server_threshold": 0.6,
-        "client_threshold": 0.35,
-        "server_record": 3,
-        "client_record": 3,
-        "early": 4,
-    }
-    run = toys.run(
-        "star-pfl",
-        hp | {"sent": sent, "average": average},
-        sizes=(20, 9, 16),
-        dtype=torch.float64,
-        rounds=4,
-        epochs=5,
-    )
+    hp: dict[str, Any] = {"server_threshold": 0.6, "client_threshold": 0.35, "early": 4}
+    hp |= {"server_record": 3, "client_record": 3, "sent": sent, "average": average}
+    how: dict[str, Any] = {"sizes": (20, 9, 16), "dtype": torch.float64, "rounds": 4, "epochs": 5}
+    run = toys.run("star-pfl", hp, **how)
     fed = run.fed
-    theta, server, clients = (
-        fed.new_model().double(),
-        Side(fed.params, 3),
-        [Side(fed.params, 3) for _ in range(3)],
-    )
+    theta, server = fed.new_model().double(), Side(fed.params, 3)
+    clients = [Side(fed.params, 3) for _ in range(3)]
     shares = plain.weights(fed, [0, 1, 2])
     for round_ in (1, 2, 3, 4):
         open_ = server.measure(0.6)
@@ -163,9 +140,8 @@ def test_star_pfl_follows_its_plain_transcription(sent: str, average: str) -> No
                 entry.record.clear()
             w = theta
             for epoch in range(5):
-                after, _ = plain.train(
-                    fed, w, client, round_, epochs=1, first=epoch, trainable=trains
-                )
+                epoch_of: dict[str, Any] = {"epochs": 1, "first": epoch, "trainable": trains}
+                after, _ = plain.train(fed, w, client, round_, **epoch_of)
                 if epoch < 4:
                     own.push(after - w)
                 w = after
@@ -196,13 +172,13 @@ def test_star_pfl_bills_entries_active_on_both_sides_and_two_bitmaps(buffers: st
         for rounds in (2, 3)
     )
     params = after.fed.params
-    server = active_after(before.state, params, "server", 0.5)
-    both = server & after.state["client.active"] & params.learnable
+    server = star_pfl.Tracker(**star_pfl.tracker_state("server", before.state))
+    server.update_activity(params, 0.5)  # as the next round begins
+    both = server.active & after.state["client.active"] & params.learnable
     stats = int(params.stats.sum()) if buffers == "global" else 0
     bitmap = -(-params.parameters // 8)
     assert toys.traffic(after, "up_values")[-1] == 4 * (int(both.sum()) + 6 * stats)
     assert toys.traffic(after, "down_values")[-1] == 4 * 6 * (params.parameters + stats)
-    assert (
-        toys.traffic(after, "up_codes")[-1] == toys.traffic(after, "down_codes")[-1] == 6 * bitmap
-    )
+    for way in ("up", "down"):
+        assert toys.traffic(after, f"{way}_codes")[-1] == 6 * bitmap
     assert int(both.sum()) < 6 * params.parameters
