@@ -15,36 +15,14 @@ DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
 SGD = {"momentum": 0.9, "weight_decay": 0.01, "lr_decay": 0.9}
 
 
-def head_phase(run: Run, w: Tensor, client: int, round_: int, lr: float, epochs: int) -> Tensor:
-    """SGD on the head alone."""
-    w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
-    head = run.fed.params.head
-    for x, y in plain.batches(run.fed, client, round_, epochs):
-        buffer = (
-            p.momentum * buffer + plain.gradient(run.fed, w, x, y, plain.still) + p.weight_decay * w
-        )
-        w[head] -= lr * buffer[head]
-    return w
-
-
-def body_phase(
-    run: Run,
-    w: Tensor,
-    client: int,
-    round_: int,
-    lr: float,
-    mass: float,
-    *,
-    first: int,
-    epochs: int,
-) -> Tensor:
+def body_phase(run: Run, w: Tensor, client: int, round_: int, mass: float) -> Tensor:
     """SGD on u = mass * z, gradients and decay taken at z; returns z with the untouched head."""
     w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
     body = run.fed.params.learnable & ~run.fed.params.head
     u = mass * w
-    for x, y in plain.batches(run.fed, client, round_, epochs, first=first):
+    for x, y in plain.batches(run.fed, client, round_, 3, first=2):
         buffer = p.momentum * buffer + plain.gradient(run.fed, w, x, y) + p.weight_decay * w
-        u[body] -= lr * buffer[body]
+        u[body] -= p.lr * p.lr_decay ** (round_ - 1) * buffer[body]
         w[body] = u[body] / mass
     return w
 
@@ -53,15 +31,8 @@ def body_phase(
 @pytest.mark.parametrize("push_sum", [True, False])
 def test_dfedpgp_follows_its_plain_transcription(order: str, push_sum: bool) -> None:
     graph = "push" if push_sum else "pull"
-    hp = {
-        "degree": 2,
-        "graph": graph,
-        "push_sum": push_sum,
-        "order": order,
-        "head_lr": 0.02,
-        "head_epochs": 2,
-        "body_epochs": 3,
-    }
+    hp: dict[str, Any] = {"degree": 2, "graph": graph, "push_sum": push_sum, "order": order}
+    hp |= {"head_lr": 0.02, "head_epochs": 2, "body_epochs": 3}
     run = toys.run("dfedpgp", hp, model="tiny-bn", **DOUBLE, **SGD)
     fed = run.fed
     shared = fed.params.learnable & ~fed.params.head
@@ -70,21 +41,16 @@ def test_dfedpgp_follows_its_plain_transcription(order: str, push_sum: bool) -> 
         hears = peers.topology_at(fed, round_).graph(graph, 2)
         for step in order.split("-"):
             if step == "train":
-                decay = 0.9 ** (round_ - 1)
-                z = [head_phase(run, z[i], i, round_, 0.02 * decay, 2) for i in range(fed.N)]
-                z = [
-                    body_phase(run, z[i], i, round_, 0.05 * decay, mass[i], first=2, epochs=3)
-                    for i in range(fed.N)
-                ]
+                of_head: dict[str, Any] = {"trainable": fed.params.head, "loss": plain.still}
+                of_head |= {"epochs": 2, "lr": 0.02 * 0.9 ** (round_ - 1)}
+                z = [plain.train(fed, z[i], i, round_, **of_head)[0] for i in range(fed.N)]
+                z = [body_phase(run, z[i], i, round_, mass[i]) for i in range(fed.N)]
                 continue
             gives = [1 / (1 + int(hears[:, j].sum())) if push_sum else 1 / 3 for j in range(fed.N)]
-            u = [mass[i] * z[i] for i in range(fed.N)]
-            pushed = [sum(gives[j] * u[j] for j in peers.senders(hears, i)) for i in range(fed.N)]
-            mass = (
-                [sum(gives[j] * mass[j] for j in peers.senders(hears, i)) for i in range(fed.N)]
-                if push_sum
-                else mass
-            )
+            near = [peers.senders(hears, i) for i in range(fed.N)]
+            pushed = [sum(gives[j] * mass[j] * z[j] for j in near[i]) for i in range(fed.N)]
+            if push_sum:
+                mass = [sum(gives[j] * mass[j] for j in near[i]) for i in range(fed.N)]
             z = [torch.where(shared, pushed[i] / mass[i], z[i]) for i in range(fed.N)]
     assert plain.apart(torch.stack(z), run.state["w"]) < 1e-9
     assert run.state["mu"].tolist() == pytest.approx(mass)
@@ -96,8 +62,5 @@ def test_dfedpgp_follows_its_plain_transcription(order: str, push_sum: bool) -> 
 def test_dfedpgp_bills_a_body_and_its_mass_per_neighbour(push_sum: bool) -> None:
     run = toys.run("dfedpgp", {"degree": 2, "push_sum": push_sum})
     body = int((~run.fed.params.head).sum())
-    assert (
-        toys.traffic(run, "up_values")
-        == toys.traffic(run, "down_values")
-        == [4.0 * (body + push_sum) * 2 * run.fed.N] * 3
-    )
+    for way in ("up", "down"):
+        assert toys.traffic(run, f"{way}_values") == [4 * (body + push_sum) * 2 * run.fed.N] * 3

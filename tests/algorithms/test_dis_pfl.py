@@ -11,17 +11,12 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import models
-from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.rng import splitmix64
 from repfl.algorithms.math import sparse
 from tests.algorithms import peers, plain, toys
 
 DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
-
-
-def counts(mask: Tensor, fed: Federation) -> dict[str, list[int]]:
-    return {s.name: mask[:, s.start : s.stop].sum(1).tolist() for s in fed.params}
 
 
 # -- densities and masks ---------------------------------------------------------------------------
@@ -31,11 +26,7 @@ def test_erk_on_resnet18_gn_has_the_known_number_of_non_zeros() -> None:
     layout = models.build("resnet18-gn", channels=3, size=32, classes=10).params
     found = sparse.erk_counts(layout, 0.5)
     assert sum(found.values()) == 5_586_977
-    partly = {
-        name: round(count / layout[name].size, 4)
-        for name, count in found.items()
-        if count < layout[name].size
-    }
+    partly = {n: round(c / layout[n].size, 4) for n, c in found.items() if c < layout[n].size}
     assert partly == {
         "layers.2.0.conv2.weight": 0.7197,
         "layers.2.1.conv1.weight": 0.7197,
@@ -57,17 +48,13 @@ def test_erk_spends_its_budget_on_any_model(density: float) -> None:
 
 def test_first_masks_are_exactly_as_dense_as_asked_and_one_per_client() -> None:
     run = toys.run("dis-pfl", {"density": 0.3}, model="tiny-bn", rounds=1, epochs=0)
-    wanted = sparse.erk_counts(run.fed.params, 0.3)
     mask = run.method.init(run.fed)["mask"]
-    assert {n: c for n, c in counts(mask, run.fed).items() if n in wanted} == {
-        n: [c] * run.fed.N for n, c in wanted.items()
-    }
+    for name, count in sparse.erk_counts(run.fed.params, 0.3).items():
+        assert mask[:, run.fed.params[name].place].sum(1).tolist() == [count] * run.fed.N
     assert bool(mask[:, run.fed.params.stats].all())
     assert len({bytes(row.numpy().tobytes()) for row in mask}) == run.fed.N
-    common = toys.run("dis-pfl", {"density": 0.3, "masks": "common"}, rounds=1, epochs=0).state[
-        "sent"
-    ]
-    assert bool((common == common[0]).all())
+    common = toys.run("dis-pfl", {"density": 0.3, "masks": "common"}, rounds=1, epochs=0)
+    assert bool((common.state["sent"] == common.state["sent"][0]).all())
 
 
 # -- limiting cases --------------------------------------------------------------------------------
@@ -75,13 +62,8 @@ def test_first_masks_are_exactly_as_dense_as_asked_and_one_per_client() -> None:
 
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) -> None:
-    run = toys.run(
-        "dis-pfl",
-        {"graph": "complete", "density": 0.5},
-        model="tiny-bn",
-        sizes=peers.SIZES,
-        buffers=buffers,
-    )
+    how: dict[str, Any] = {"model": "tiny-bn", "sizes": peers.SIZES, "buffers": buffers}
+    run = toys.run("dis-pfl", {"graph": "complete", "density": 0.5}, **how)
     run.fed.begin(4, all_clients=True)
     stats = run.fed.params.stats
     w, sent, mask = (run.state[name] for name in ("w", "sent", "mask"))
@@ -95,9 +77,7 @@ def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) 
 # -- transcription ---------------------------------------------------------------------------------
 
 
-def evolved(
-    run: Run, w: np.ndarray, mask: np.ndarray, client: int, round_: int, wish: np.ndarray
-) -> np.ndarray:
+def evolved(run: Run, w: np.ndarray, mask: np.ndarray, round_: int, wish: np.ndarray) -> np.ndarray:
     """Prune by magnitude and regrow by wish, tensor by tensor, with sorts."""
     share = 0.5 / 2 * (1 + cos(pi * (round_ - 1) / run.fed.rounds))
     new = mask.copy()
@@ -139,10 +119,8 @@ def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
         for i in clients:
             near = peers.senders(hears, i)
             holders = sum(sent[j].double() for j in near)
-            start[i] = (
-                torch.where(holders > 0, sum(w[j] for j in near) / holders.clamp(min=1), 0.0)
-                * mask[i]
-            )
+            mean = sum(w[j] for j in near) / holders.clamp(min=1)
+            start[i] = torch.where(holders > 0, mean, 0.0) * mask[i]
         w = torch.stack([trained(run, start[i], mask[i], i, round_) for i in clients])
         if regrow == "random":
             wish = splitmix64(run.method.keys(fed, "regrow"), 0, fed.D).numpy().astype(object)
@@ -150,12 +128,8 @@ def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
             screen = [plain.batches(fed, i, round_, 1, stream="screen")[0] for i in clients]
             wish = np.stack([plain.gradient(fed, w[i], *screen[i]).abs().numpy() for i in clients])
         sent = mask
-        mask = torch.stack(
-            [
-                torch.from_numpy(evolved(run, w[i].numpy(), mask[i].numpy(), i, round_, wish[i]))
-                for i in clients
-            ]
-        )
+        new = [evolved(run, w[i].numpy(), sent[i].numpy(), round_, wish[i]) for i in clients]
+        mask = torch.from_numpy(np.stack(new))
     assert plain.apart(w, run.state["w"]) < 1e-9
     assert torch.equal(mask, run.state["mask"])
     assert torch.equal(sent, run.state["sent"])
@@ -166,14 +140,8 @@ def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
 
 def test_dis_pfl_bills_its_entries_and_a_bitmap_per_neighbour() -> None:
     run = toys.run("dis-pfl", {"density": 0.3, "degree": 2})
-    entries, size = sum(sparse.erk_counts(run.fed.params, 0.3).values()), run.fed.params.parameters
-    assert (
-        toys.traffic(run, "up_values")
-        == toys.traffic(run, "down_values")
-        == [4.0 * entries * 2 * run.fed.N] * 3
-    )
-    assert (
-        toys.traffic(run, "up_codes")
-        == toys.traffic(run, "down_codes")
-        == [float(-(-size // 8)) * 2 * run.fed.N] * 3
-    )
+    entries, sends = sum(sparse.erk_counts(run.fed.params, 0.3).values()), 2 * run.fed.N
+    bitmap = -(-run.fed.params.parameters // 8)
+    for way in ("up", "down"):
+        assert toys.traffic(run, f"{way}_values") == [4 * entries * sends] * 3
+        assert toys.traffic(run, f"{way}_codes") == [bitmap * sends] * 3

@@ -4,6 +4,8 @@ bytes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -51,20 +53,17 @@ class Aggregator:
         own, rng = fed.data.train[client], fed.rng("subset", client)
         count = int(0.8 * len(own))
         first = int(rng.integers(0, len(own) - count + 1))
-        return (
-            own[torch.from_numpy(rng.permutation(len(own))[:count])]
-            if random
-            else own[first : first + count]
-        )
+        if random:
+            return own[torch.from_numpy(rng.permutation(len(own))[:count])]
+        return own[first : first + count]
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_it_follows_its_plain_transcription(model: str, shared: bool) -> None:
     hp = {"worker": "shared", "subset": "random"} if shared else {}
-    run = toys.run(
-        "fedala", hp, model=model, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, lr=0.2
-    )
+    how: dict[str, Any] = {"sizes": (25, 16, 9), "dtype": torch.float64, "lr": 0.2}
+    run = toys.run("fedala", hp, model=model, **how)
     fed = run.fed
     workers = [Aggregator(fed)] * 3 if shared else [Aggregator(fed) for _ in range(3)]
     theta, searches = fed.new_model(), []
@@ -77,13 +76,11 @@ def test_it_follows_its_plain_transcription(model: str, shared: bool) -> None:
             ends.append(worker.w)
         theta = sum(p * w for p, w in zip(plain.weights(fed, [0, 1, 2]), ends, strict=True))
     kept = [workers[0]] if shared else workers
-    head = fed.params.head
-    assert plain.apart(theta[fed.params.learnable], run.state["theta"][fed.params.learnable]) < 1e-9
+    head, learnable = fed.params.head, fed.params.learnable
+    weights = torch.stack([worker.weights[head] for worker in kept])
+    assert plain.apart(theta[learnable], run.state["theta"][learnable]) < 1e-9
     assert plain.apart(torch.stack([worker.w for worker in kept]), run.state["w"]) < 1e-9
-    assert (
-        plain.apart(torch.stack([worker.weights[head] for worker in kept]), run.state["weights"])
-        < 1e-9
-    )
+    assert plain.apart(weights, run.state["weights"]) < 1e-9
     assert max(searches) == 1 if shared else min(searches[3:6]) >= 11
     assert bool((run.state["weights"] < 1).any())
 
@@ -97,24 +94,19 @@ def test_the_first_search_takes_eleven_passes_at_least_and_its_limit_at_most(
     passes: list[int] = []
     visit = Federation.for_each_batch
     run = toys.run("fedala", hp, rounds=1, evaluation={"every": 0}, stack=6)
-    monkeypatch.setattr(
-        Federation,
-        "for_each_batch",
-        lambda *args, **how: (passes.append(1), visit(*args, **how))[1],
-    )
+
+    def counted(*args: Any, **how: Any) -> Any:
+        passes.append(1)
+        return visit(*args, **how)
+
+    monkeypatch.setattr(Federation, "for_each_batch", counted)
     toys.everybody(run)
     assert len(passes) == expected
 
 
 def test_the_shared_worker_serves_participants_as_they_were_drawn() -> None:
-    run = toys.run(
-        "fedala",
-        {"worker": "shared", "subset": "random"},
-        sizes=(25,) * 8,
-        participation=0.5,
-        sampling="flbench",
-        rounds=1,
-    )
+    how: dict[str, Any] = {"participation": 0.5, "sampling": "flbench", "rounds": 1}
+    run = toys.run("fedala", {"worker": "shared", "subset": "random"}, sizes=(25,) * 8, **how)
     drawn, rows = run.fed.sampled, run.fed.active_ids
     assert drawn != rows
     assert torch.equal(run.state["w"][0], run.fed.trained[rows.index(drawn[-1])])

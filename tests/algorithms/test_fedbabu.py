@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -19,15 +21,8 @@ def test_every_head_stays_at_the_one_initial_head_bit_for_bit(start: str) -> Non
 
 @pytest.mark.parametrize("part", ["model", "body", "head"])
 def test_it_follows_its_plain_transcription(part: str) -> None:
-    run = toys.run(
-        "fedbabu",
-        {"epochs": 3, "part": part},
-        model="tiny-bn",
-        dtype=torch.float64,
-        sizes=(25, 16),
-        rounds=3,
-        **HARD,
-    )
+    how: dict[str, Any] = {"model": "tiny-bn", "dtype": torch.float64, "sizes": (25, 16), **HARD}
+    run = toys.run("fedbabu", {"epochs": 3, "part": part}, **how)
     fed, head = run.fed, run.fed.params.head
     body = fed.params.learnable & ~head
     theta, models = fed.new_model(), [fed.new_model() for _ in range(2)]
@@ -38,14 +33,7 @@ def test_it_follows_its_plain_transcription(part: str) -> None:
         ]
         theta = sum(p * w for p, w in zip(plain.weights(fed, [0, 1]), models, strict=True))
     tuned = {"model": None, "body": ~head, "head": head}[part]
+    how = {"epochs": 3, "trainable": tuned, "stream": "finetune"}
     for client, (w, scored) in enumerate(zip(models, toys.everybody(run), strict=True)):
-        expected, _ = plain.train(
-            fed,
-            torch.where(body, theta, w),
-            client,
-            3,
-            epochs=3,
-            trainable=tuned,
-            stream="finetune",
-        )
+        expected, _ = plain.train(fed, torch.where(body, theta, w), client, 3, **how)
         assert plain.apart(expected, scored) < 1e-9

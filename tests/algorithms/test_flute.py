@@ -45,11 +45,8 @@ def test_steps_per_epoch_are_those_of_the_batch_plan(batch: int, skip_single: bo
 def alignment(weight: Tensor, held: list[int], classes: int) -> Tensor:
     u = torch.zeros(classes, 1, dtype=weight.dtype)
     u[held] = 1
-    gram = weight @ weight.T
-    frame = (
-        torch.eye(classes, dtype=weight.dtype)
-        - torch.ones(classes, classes, dtype=weight.dtype) / classes
-    )
+    gram, eye = weight @ weight.T, torch.eye(classes, dtype=weight.dtype)
+    frame = eye - torch.ones_like(eye) / classes
     return torch.norm(gram / torch.norm(gram) - frame * (u @ u.T) / (classes - 1) ** 0.5)
 
 
@@ -62,23 +59,17 @@ def local(
     flat, buffer, p = flat.clone(), torch.zeros_like(flat), fed.protocol
     for epoch in range(p.epochs):
         joint = hp["body_epochs"] is None or epoch >= p.epochs - hp["body_epochs"]
-        moves = (
-            fed.params.learnable if joint and not hp["detach"] else fed.params.head
-        ) & fed.params.learnable
+        everything = joint and not hp["detach"]
+        moves = fed.params.learnable if everything else fed.params.head
 
         def loss(params: dict[str, Tensor], x: Tensor, y: Tensor, joint: bool = joint) -> Tensor:
-            features = plain.features(params, x)
-            weight = params["fc2.weight"]
+            features, weight = plain.features(params, x), params["fc2.weight"]
             total = F.cross_entropy(F.linear(features, weight, params["fc2.bias"]), y)
-            total = (
-                total
-                + hp["align"] * alignment(weight, held, fed.classes)
-                + hp["head_decay"] * torch.norm(weight) ** 2
-            )
+            total = total + hp["align"] * alignment(weight, held, fed.classes)
+            total = total + hp["head_decay"] * torch.norm(weight) ** 2
             size = 1 if hp["mode"] == "flbench" else len(features)
-            return (
-                total + hp["feature_decay"] * torch.norm(features) ** 2 / size if joint else total
-            )
+            decay = hp["feature_decay"] * torch.norm(features) ** 2 / size
+            return total + decay if joint else total
 
         for x, y in plain.batches(fed, client, round_, 1, first=epoch):
             grad = plain.gradient(fed, flat, x, y, loss) + p.weight_decay * flat
@@ -97,9 +88,8 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Ten
         ends = [local(fed, torch.where(head, own[i], theta), i, t, held[i], hp) for i in everyone]
         theta = sum(p * end for p, end in zip(share, ends, strict=True))
         weights = [plain.named(fed, end)["fc2.weight"].clone().requires_grad_() for end in ends]
-        total = sum(alignment(w, u, fed.classes) for w, u in zip(weights, held, strict=True)) / (
-            fed.N if hp["mode"] == "flbench" else 1
-        )
+        total = sum(alignment(w, u, fed.classes) for w, u in zip(weights, held, strict=True))
+        total = total / (fed.N if hp["mode"] == "flbench" else 1)
         grads = torch.autograd.grad(total, weights)
         for i, (end, grad) in enumerate(zip(ends, grads, strict=True)):
             own[i] = end.clone()
@@ -108,30 +98,19 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Ten
 
 
 FLBENCH = {"mode": "flbench", "body_epochs": 1}
-HP = {
-    "mode": "paper",
-    "body_epochs": None,
-    "align": 0.25,
-    "head_decay": 0.0025,
-    "feature_decay": 0.0005,
-    "server_lr": 0.5,
-    "detach": False,
-}
+HP = {"mode": "paper", "body_epochs": None, "detach": False, "align": 0.25}
+HP |= {"head_decay": 0.0025, "feature_decay": 0.0005, "server_lr": 0.5}
+STRONG = {"align": 0.5, "head_decay": 0.05, "feature_decay": 0.01}
+LONG = {"momentum": 0.7, "weight_decay": 1e-2, "epochs": 3}
 
 
 @pytest.mark.parametrize(
     ("hp", "protocol"),
     [
         ({}, {}),
-        (
-            {"align": 0.5, "head_decay": 0.05, "feature_decay": 0.01},
-            {"momentum": 0.7, "weight_decay": 1e-2, "epochs": 3},
-        ),
+        (STRONG, LONG),
         (FLBENCH, {}),
-        (
-            FLBENCH | {"body_epochs": 2, "align": 0.5, "feature_decay": 0.01},
-            {"momentum": 0.7, "weight_decay": 1e-2, "epochs": 3},
-        ),
+        (FLBENCH | STRONG | {"body_epochs": 2}, LONG),
         (FLBENCH | {"detach": True}, {"momentum": 0.7}),
     ],
     ids=str,
@@ -149,10 +128,8 @@ def test_flute_follows_its_plain_transcription(
 
 def test_flute_bills_body_head_weight_and_a_bit_per_class() -> None:
     run = toys.run("flute", sizes=toys.EQUAL)
-    params, classes = run.fed.params, run.fed.classes
-    body = params.parameters - int(params.head.sum())
-    floats = body + classes * 32
-    assert toys.traffic(run, "down_values") == [4 * 4 * floats] * 3
-    assert toys.traffic(run, "up_values") == [4 * 4 * floats] * 3
-    assert toys.traffic(run, "up_codes") == [4 * ((classes + 7) // 8)] * 3
-    assert toys.traffic(run, "down_codes") == [0] * 3
+    params = run.fed.params
+    floats = params.parameters - int(params.head.sum()) + 4 * 32
+    for way, codes in (("up", 4), ("down", 0)):  # classes are a bit each, in a byte
+        assert toys.traffic(run, f"{way}_values") == [4 * 4 * floats] * 3
+        assert toys.traffic(run, f"{way}_codes") == [codes] * 3

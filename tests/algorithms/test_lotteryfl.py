@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -25,9 +27,8 @@ def test_quantile_of_some_entries_is_numpys(share: float) -> None:
     among = values > torch.tensor([[0.0], [0.3], [0.9], [0.5]], dtype=torch.float64)
     ours = masks.quantile(values, among, share)
     for row in range(4):
-        assert ours[row].item() == pytest.approx(
-            np.quantile(values[row][among[row]].numpy(), share), rel=1e-12
-        )
+        expected = np.quantile(values[row][among[row]].numpy(), share)
+        assert ours[row].item() == pytest.approx(expected, rel=1e-12)
     assert masks.quantile(values, values > 2, share).isinf().all()
 
 
@@ -51,9 +52,8 @@ def test_pruning_stops_at_the_target_which_it_may_overshoot() -> None:
 
 
 def test_freezing_by_magnitude_also_stops_weights_that_are_tiny_at_that_step() -> None:
-    run = toys.run(
-        "lotteryfl", EAGER | {"freeze": "magnitude"}, rounds=1, sizes=(25, 16), dtype=torch.float64
-    )
+    how: dict[str, Any] = {"rounds": 1, "sizes": (25, 16), "dtype": torch.float64}
+    run = toys.run("lotteryfl", EAGER | {"freeze": "magnitude"}, **how)
     fed = run.fed
     for client in (0, 1):
         w = torch.where(run.state["mask"][client], fed.new_model().double(), 0.0)
@@ -79,31 +79,17 @@ def pruned(fed: Federation, w: Tensor, mask: Tensor, share: float) -> Tensor:
 
 
 def test_lotteryfl_follows_its_plain_transcription() -> None:
-    run = toys.run(
-        "lotteryfl",
-        EAGER | {"start": 0.2, "target": 0.75},
-        sizes=(25, 16, 9),
-        dtype=torch.float64,
-        rounds=4,
-    )
+    how: dict[str, Any] = {"sizes": (25, 16, 9), "dtype": torch.float64, "rounds": 4}
+    run = toys.run("lotteryfl", EAGER | {"start": 0.2, "target": 0.75}, **how)
     fed = run.fed
-    initial = fed.new_model().double()
-    theta, mask, left = (
-        initial.clone(),
-        [torch.ones(fed.D, dtype=torch.bool) for _ in range(3)],
-        [1.0] * 3,
-    )
+    initial = theta = fed.new_model().double()
+    mask, left = [torch.ones(fed.D, dtype=torch.bool) for _ in range(3)], [1.0] * 3
     for round_ in (1, 2, 3, 4):
-        summed, counted = (
-            torch.zeros(fed.D, dtype=torch.float64),
-            torch.zeros(fed.D, dtype=torch.float64),
-        )
+        summed, counted = torch.zeros_like(theta), torch.zeros_like(theta)
         for client, p in enumerate(plain.weights(fed, [0, 1, 2])):
             w, test = theta * mask[client], fed.data.test[client]
-            right = (
-                plain.logits(plain.named(fed, w), fed.data.inputs(test), train=False).argmax(1)
-                == fed.data.labels[test]
-            )
+            said = plain.logits(plain.named(fed, w), fed.data.inputs(test), train=False).argmax(1)
+            right = said == fed.data.labels[test]
             if right.double().mean() > 0.2 and left[client] > 0.75:
                 mask[client] = pruned(fed, w, mask[client], 0.2)
                 left[client] *= 0.8
@@ -120,10 +106,8 @@ def test_lotteryfl_follows_its_plain_transcription() -> None:
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_lotteryfl_bills_kept_weights_all_biases_and_the_mask(model: str) -> None:
     before, after = (toys.run("lotteryfl", EAGER, model=model, rounds=rounds) for rounds in (1, 2))
-    learnable = after.fed.params.learnable
-    assert toys.traffic(after, "down_values")[1] == 4 * int(
-        (before.state["mask"] & learnable).sum()
-    )
-    assert toys.traffic(after, "up_values")[1] == 4 * int((after.state["mask"] & learnable).sum())
+    held = [int((run.state["mask"] & run.fed.params.learnable).sum()) for run in (before, after)]
+    assert toys.traffic(after, "down_values")[1] == 4 * held[0]
+    assert toys.traffic(after, "up_values")[1] == 4 * held[1]
     assert toys.traffic(after, "up_codes")[1] == 6 * -(-int(weights_of(after).sum()) // 8)
     assert toys.traffic(after, "down_codes")[1] == 0
