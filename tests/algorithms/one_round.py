@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,10 +27,8 @@ FEW, TESTED = 8, 4
 
 def held(line: str) -> int:
     """Bytes of this process: `VmRSS` now, `VmHWM` at most so far."""
-    found = next(
-        text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith(line)
-    )
-    return int(found.split()[1]) * 1024
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(text.split()[1]) * 1024 for text in lines if text.startswith(line))
 
 
 def clients(count: int, most: int, images: int) -> ClientData:
@@ -37,44 +36,29 @@ def clients(count: int, most: int, images: int) -> ClientData:
     time is not.
     """
     rng = np.random.default_rng(0)
-    pixels, labels = (
-        rng.integers(0, 256, (images, 32, 32, 3), np.uint8),
-        rng.integers(0, 10, images),
-    )
+    pixels = torch.from_numpy(rng.integers(0, 256, (images, 32, 32, 3), np.uint8))
+    labels = torch.from_numpy(rng.integers(0, 10, images))
     train = [torch.arange(most), *[torch.arange(FEW)] * (count - 1)]
     test, none = [torch.arange(TESTED)] * count, [torch.arange(0)] * count
     scale, shift = torch.full((3,), 1 / 255), torch.zeros(3)
-    return ClientData(
-        torch.from_numpy(pixels), torch.from_numpy(labels), train, test, none, scale, shift, 10
-    )
+    return ClientData(pixels, labels, train, test, none, scale, shift, 10)
 
 
 def main(method: str, model: str, count: str, batch: str, participation: str, rounds: str) -> None:
     torch.set_num_threads(1)
-    net, data = (
-        models.build(model, channels=3, size=32, classes=10),
-        clients(int(count), int(batch), 50_000),
-    )
-    training = {
-        "rounds": int(rounds),
-        "epochs": 1,
-        "batch": int(batch),
-        "momentum": 0.9,
-        "clip": 10.0,
-        "lr": 0.01,
-    }
-    recipe = toy_recipe(clients=int(count), participation=float(participation), **training)  # type: ignore[arg-type]
+    net = models.build(model, channels=3, size=32, classes=10)
+    data = clients(int(count), int(batch), 50_000)
+    training: dict[str, Any] = {"rounds": int(rounds), "epochs": 1, "batch": int(batch)}
+    training |= {"momentum": 0.9, "clip": 10.0, "lr": 0.01}
+    recipe = toy_recipe(clients=int(count), participation=float(participation), **training)
     before = held("VmRSS")
     run = Run(build(method), recipe, data, net, seed=0)
     run.start()
     while not run.done:
         run.step()
     record.digests(run)
-    print(
-        json.dumps(
-            {"before": before, "peak": held("VmHWM"), "copy": 4 * int(count) * net.params.size}
-        )
-    )
+    copy = 4 * int(count) * net.params.size
+    print(json.dumps({"before": before, "peak": held("VmHWM"), "copy": copy}))
 
 
 if __name__ == "__main__":

@@ -42,26 +42,16 @@ def measured(
     """
     words = [method, model, *map(str, (clients, batch, participation, rounds))]
     command = [sys.executable, "-m", "tests.algorithms.one_round", *words]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **EXACT},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    env = {**os.environ, "OMP_NUM_THREADS": "1", **EXACT}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def available() -> int:
     """Return the bytes of memory that are free or can be freed."""
-    line = next(
-        text
-        for text in Path("/proc/meminfo").read_text().splitlines()
-        if text.startswith("MemAvailable")
-    )
-    return int(line.split()[1]) * 1024
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(text.split()[1]) * 1024 for text in lines if text.startswith("MemAvail"))
 
 
 def test_a_gossip_round_holds_all_models_twice_and_never_three_times() -> None:
@@ -72,7 +62,7 @@ def test_a_gossip_round_holds_all_models_twice_and_never_three_times() -> None:
 
 def test_a_round_with_a_server_holds_personal_models_once() -> None:
     found = measured("ditto", "cnn4", clients=80, batch=8, participation=0.05, rounds=1)
-    assert found["peak"] - found["before"] < 2 * found["copy"] + BLOCKS
+    assert found["peak"] - found["before"] < found["copy"] + BLOCKS
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn import metrics as sklearn_metrics
+from sklearn import metrics as sk
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.engine import evaluate
@@ -34,13 +34,12 @@ def predicted() -> tuple[torch.Tensor, torch.Tensor]:
 def test_values_are_scikit_learns(predicted: tuple[torch.Tensor, torch.Tensor]) -> None:
     logits, labels = predicted
     best, shares = logits.argmax(1), logits.double().softmax(1)
+    recalls = sk.recall_score(labels, best, labels=[0, 1, 2], average="macro")
     expected = {
-        "balanced-accuracy": sklearn_metrics.recall_score(
-            labels, best, labels=[0, 1, 2], average="macro"
-        ),
-        "macro-f1": sklearn_metrics.f1_score(labels, best, average="macro"),
-        "auc": sum(sklearn_metrics.roc_auc_score(labels == c, shares[:, c]) for c in range(3)) / 3,
-        "loss": sklearn_metrics.log_loss(labels, shares, labels=range(4)),
+        "balanced-accuracy": recalls,
+        "macro-f1": sk.f1_score(labels, best, average="macro"),
+        "auc": sum(sk.roc_auc_score(labels == c, shares[:, c]) for c in range(3)) / 3,
+        "loss": sk.log_loss(labels, shares, labels=range(4)),
     }
     for name, value in expected.items():
         assert METRICS[name].of(logits, labels, 0) == pytest.approx(value)
@@ -67,9 +66,8 @@ def test_metrics_are_curves_and_change_nothing_else(method: str, stack: int) -> 
     run = toys.run(method, stack=stack, evaluation={"metrics": NAMES})
     known = {name for _, name, _ in plain.rows}
     curves = {(name, value) for r, name, value in run.rows if r == 3 and name not in known}
-    assert {name for name, _ in curves} == {
-        f"{p}/{n}" for p in ("pre_agg", "post_agg") for n in NAMES
-    }
+    told = {f"{point}/{name}" for point in ("pre_agg", "post_agg") for name in NAMES}
+    assert {name for name, _ in curves} == told
     last = evaluate.summary(run.fed.scores["post_agg"])
     assert {(f"post_agg/{name}", last[name]) for name in NAMES} <= curves
     kept = [row for row in run.rows if row[1] in known and not row[1].startswith("time/")]
@@ -85,9 +83,8 @@ def test_a_metric_of_ones_own_sees_each_client() -> None:
 
     register("test-spy", title="Spy")(spy)
     try:
-        run = toys.run(
-            "fedavg", rounds=1, evaluation={"metrics": ("test-spy",), "points": ("post_agg",)}
-        )
+        evaluation = {"metrics": ("test-spy",), "points": ("post_agg",)}
+        run = toys.run("fedavg", rounds=1, evaluation=evaluation)
         with pytest.raises(MetricError, match="'test-spy' is taken"):
             register("test-spy", title="Spy")(spy)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -10,11 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from repfl.algorithms import models
-from repfl.algorithms.core.method import build
-from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.model import Model, ModelError
 from repfl.algorithms.engine.rng import Streams
-from repfl.bench.check.toys import toy_data, toy_recipe
+from tests.algorithms import toys
 
 
 class Net(nn.Module):
@@ -102,13 +101,17 @@ def test_one_sample_leaves_the_statistics_alone(known: Callable[..., Model]) -> 
 def test_methods_that_look_into_a_model_run_on_a_plain_module(
     method: str, known: Callable[..., Model]
 ) -> None:
-    data = toy_data((9, 6, 8))
-    net = known(Net, data.classes)
     hp = {"pretrain_epochs": 2} if method == "fedap" else {}
-    run = Run(build(method, hp), toy_recipe(clients=3, rounds=1), data, net, seed=0)
-    run.start()
-    run.step()
+    run = toys.run(method, hp, model=known(Net), sizes=(9, 6, 8), rounds=1)
     assert all(t.isfinite().all() for t in run.state.values() if t.is_floating_point())
+
+
+COUNTING = nn.InstanceNorm2d(1, track_running_stats=True)
+UNDECIDED = nn.BatchNorm2d(1, momentum=None)
+
+
+def flat(classes: int) -> tuple[nn.Module, nn.Module]:
+    return nn.Flatten(), nn.Linear(64, classes)
 
 
 @pytest.mark.parametrize(
@@ -116,22 +119,12 @@ def test_methods_that_look_into_a_model_run_on_a_plain_module(
     [
         (lambda c, s, k: nn.Flatten(), "its head is the last nn.Linear"),
         (lambda c, s, k: nn.Sequential(nn.Flatten(), nn.Linear(64, k, bias=False)), "and a bias"),
-        (lambda c, s, k: nn.Sequential(nn.Flatten(), nn.Linear(64, 7)), r"valid: \[2, 4\]"),
+        (lambda c, s, k: nn.Sequential(*flat(7)), r"valid: \[2, 4\]"),
         (lambda c, s, k: nn.Sequential(nn.Flatten(), nn.Linear(9, k)), "does not take inputs"),
+        (lambda c, s, k: nn.Sequential(*flat(k), nn.Softmax(1)), "does something after its last"),
+        (lambda c, s, k: nn.Sequential(UNDECIDED, *flat(k)), "needs a momentum"),
         (
-            lambda c, s, k: nn.Sequential(nn.Flatten(), nn.Linear(64, k), nn.Softmax(1)),
-            "does something after its last linear layer",
-        ),
-        (
-            lambda c, s, k: nn.Sequential(
-                nn.BatchNorm2d(1, momentum=None), nn.Flatten(), nn.Linear(64, k)
-            ),
-            "needs a momentum",
-        ),
-        (
-            lambda c, s, k: nn.Sequential(
-                nn.InstanceNorm2d(1, track_running_stats=True), nn.Flatten(), nn.Linear(64, k)
-            ),
+            lambda c, s, k: nn.Sequential(COUNTING, *flat(k)),
             "changes its buffer '0.running_mean' in training",
         ),
         (lambda c, s, k: "net", "is no nn.Module"),
@@ -176,23 +169,14 @@ def dropout(channels: int, size: int, classes: int) -> nn.Module:
 def test_a_users_module_trains_in_both_backends_and_resumes_with_the_same_bits(
     builder: Callable[[int, int, int], nn.Module], known: Callable[..., Model]
 ) -> None:
-    data = toy_data((9, 16, 16, 8))
-    net = known(builder, data.classes)
-    runs = []
-    for stack in (1, 4):
-        run = Run(build("fedper"), toy_recipe(clients=4), data, net, seed=0, stack=stack)
-        run.start()
-        while not run.done:
-            run.step()
-        runs.append(run)
-    one, other = (run.state for run in runs)
+    how: dict[str, Any] = {"model": known(builder), "sizes": (9, 16, 16, 8)}
+    whole, stacked = (toys.run("fedper", stack=stack, **how) for stack in (1, 4))
     for name in ("theta", "own"):
-        torch.testing.assert_close(one[name], other[name], rtol=1e-4, atol=1e-5)
-    halfway = Run(build("fedper"), toy_recipe(clients=4), data, net, seed=0)
-    halfway.start()
-    halfway.step()
-    resumed = Run(build("fedper"), toy_recipe(clients=4), data, net, seed=0)
-    resumed.restore({name: value.clone() for name, value in halfway.snapshot().items()})
-    while not resumed.done:
-        resumed.step()
-    assert all(torch.equal(one[name], resumed.state[name]) for name in one)
+        torch.testing.assert_close(whole.state[name], stacked.state[name], rtol=1e-4, atol=1e-5)
+    end = {name: value.clone() for name, value in whole.state.items()}
+    halfway = toys.run("fedper", rounds=1, **how).snapshot()
+    whole.restore({name: value.clone() for name, value in halfway.items()})
+    assert not whole.done
+    while not whole.done:
+        whole.step()
+    assert all(torch.equal(value, whole.state[name]) for name, value in end.items())

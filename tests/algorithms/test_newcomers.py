@@ -5,6 +5,7 @@ That every method lets them join is a part of the contract.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -58,8 +59,8 @@ def joined(run: Run) -> tuple[Tensor, Federation]:
     return found, late
 
 
-def timeless(run: Run, drop: str = "newcomers/") -> list[tuple[int, str, float]]:
-    return [row for row in run.rows if not row[1].startswith(("time/", drop))]
+def curves(run: Run) -> list[tuple[int, str, float]]:
+    return [row for row in run.rows if not row[1].startswith(("time/", "newcomers/"))]
 
 
 # -- the run ---------------------------------------------------------------------------------------
@@ -67,23 +68,13 @@ def timeless(run: Run, drop: str = "newcomers/") -> list[tuple[int, str, float]]
 
 def test_newcomers_are_scored_once_and_change_nothing_of_the_others() -> None:
     alone, watched = finished("fedper", late=False), finished("fedper")
-    assert timeless(alone) == timeless(watched)
+    assert curves(alone) == curves(watched)
     assert all(torch.equal(alone.state[name], watched.state[name]) for name in alone.state)
     scored = [(round_, name) for round_, name, _ in watched.rows if name.startswith("newcomers/")]
     assert {round_ for round_, _ in scored} == {watched.fed.rounds}
     assert (watched.fed.rounds, "newcomers/mean") in scored
     counts = [row for row in watched.client_rows if row[1] == "newcomers"]
     assert [row[2] for row in counts] == [0, 1]
-
-
-def test_they_are_scored_the_same_after_a_resume() -> None:
-    whole, halfway, resumed = finished("fedobp"), fresh("fedobp"), fresh("fedobp")
-    halfway.start()
-    halfway.step()
-    resumed.restore(halfway.snapshot())
-    while not resumed.done:
-        resumed.step()
-    assert timeless(whole, "nothing/") == timeless(resumed, "nothing/")
 
 
 def test_they_have_the_epochs_that_the_recipe_grants_them() -> None:
@@ -149,19 +140,43 @@ def test_local_statistics_of_a_global_model_settle_on_the_newcomers_data() -> No
     assert not torch.equal(models[0, stats], models[1, stats])
 
 
-def test_local_training_gives_nothing() -> None:
-    run = finished("local")
+def mean(run: Run, late: Federation) -> Tensor:
+    return run.state["w"].mean(0)
+
+
+def body_and_initial_head(run: Run, late: Federation) -> Tensor:
+    return torch.where(late.params.head, late.new_model(), run.state["theta"])
+
+
+def body_by_mass(run: Run, late: Federation) -> Tensor:
+    body = (run.state["mu"][:, None] * run.state["w"].double()).sum(0) / run.state["mu"].sum()
+    return torch.where(late.params.head, late.new_model().double(), body)
+
+
+def mean_of_seen_heads(run: Run, late: Federation) -> Tensor:
+    everybody = run.method.client_params(run.state, run.fed)
+    return torch.where(late.params.head, everybody.mean(0), run.state["theta"])
+
+
+@pytest.mark.parametrize(
+    ("name", "hp", "expected"),
+    [
+        ("local", {}, lambda run, late: late.new_model()),
+        ("dfedavgm", {}, mean),
+        ("fedpurin", {}, mean),
+        ("fedper", {}, body_and_initial_head),
+        ("dfedpgp", {"degree": 1}, body_by_mass),
+        ("fedpac", {"model": "tiny-bn"}, mean_of_seen_heads),
+    ],
+)
+def test_newcomers_start_from(
+    name: str, hp: dict[str, Any], expected: Callable[[Run, Federation], Tensor]
+) -> None:
+    run = finished(name, **hp)
     models, late = joined(run)
-    assert torch.equal(run.method.newcomer_init({}, late), late.new_model())
-    assert not torch.equal(models[0], late.new_model())
-
-
-def test_a_personal_head_starts_from_initial_values_under_the_shared_body() -> None:
-    run = finished("fedper")
-    _, late = joined(run)
-    offered, head = run.method.newcomer_init(run.state, late), late.params.head
-    assert torch.equal(offered[head], late.new_model()[head])
-    assert torch.equal(offered[~head], run.state["theta"][~head])
+    offered, wanted = run.method.newcomer_init(run.state, late), expected(run, late)
+    torch.testing.assert_close(offered, wanted.to(offered), rtol=1e-5, atol=1e-6)
+    assert not torch.equal(models[0], models[1])  # and they train
 
 
 @pytest.mark.parametrize(("name", "hp"), [("fedrep", {}), ("fedbabu", {"part": "head"})])
@@ -171,24 +186,6 @@ def test_where_only_heads_are_fitted_the_body_stays(name: str, hp: dict[str, Any
     body = ~late.params.head
     assert torch.equal(models[:, body], run.state["theta"][body].expand(2, -1))
     assert not torch.equal(models[0, ~body], models[1, ~body])
-
-
-@pytest.mark.parametrize("name", ["fedcac", "fedpurin", "dfedavgm"])
-def test_without_a_global_model_newcomers_are_given_the_mean(name: str) -> None:
-    run = finished(name)
-    _, late = joined(run)
-    offered = run.method.newcomer_init(run.state, late)
-    torch.testing.assert_close(offered, run.state["w"].mean(0))
-
-
-def test_bodies_under_push_sum_count_by_their_masses() -> None:
-    run = finished("dfedpgp", degree=1)
-    _, late = joined(run)
-    mass, body = run.state["mu"], ~late.params.head
-    expected = (mass[:, None] * run.state["w"].double()).sum(0) / mass.sum()
-    offered = run.method.newcomer_init(run.state, late)
-    torch.testing.assert_close(offered[body].double(), expected[body], rtol=1e-5, atol=1e-6)
-    assert torch.equal(offered[~body], late.new_model()[~body])
 
 
 def test_a_newcomer_of_dis_pfl_is_as_sparse_as_the_others() -> None:
@@ -205,22 +202,11 @@ def test_a_newcomer_of_fedobp_keeps_only_what_is_personal() -> None:
     assert all(0 < count <= 0.1 * late.params.parameters + 1 for count in kept.tolist())
 
 
-def test_a_newcomer_of_fedpac_is_given_the_mean_of_the_heads_that_the_server_has_seen() -> None:
-    run = finished("fedpac", model="tiny-bn")
-    _, late = joined(run)
-    offered, head = run.method.newcomer_init(run.state, late), late.params.head
-    everybody = run.method.client_params(run.state, run.fed)
-    torch.testing.assert_close(offered[head], everybody[:, head].mean(0))
-    assert torch.equal(offered[~head], run.state["theta"][~head])
-
-
 @pytest.mark.parametrize("name", ["fedavg-ft", "fedbabu"])
 def test_fine_tuning_has_a_learning_rate_of_its_own_for_them_as_for_all(name: str) -> None:
     plain, tiny = finished(name), finished(name, rate=1e-9)
-    given = tiny.method.newcomer_init(tiny.state, tiny.fed)
-    assert torch.equal(
-        given, plain.method.newcomer_init(plain.state, plain.fed)
-    )  # rounds are the same
+    given, same = (run.method.newcomer_init(run.state, run.fed) for run in (tiny, plain))
+    assert torch.equal(given, same)
     for tuned in (joined(tiny)[0], toys.everybody(tiny)):
         torch.testing.assert_close(tuned, given.expand_as(tuned), rtol=0, atol=1e-6)
     assert (joined(plain)[0] - given).abs().max() > 1e-3

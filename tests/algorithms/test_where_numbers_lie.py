@@ -11,16 +11,6 @@ from repfl.algorithms.engine.client_data import ClientData
 from tests.algorithms import toys
 
 
-def test_everybodys_rows_are_overwritten_where_they_lie_and_the_others_stay() -> None:
-    fed = toys.run("local", rounds=1).fed
-    w = torch.arange(2.0 * fed.N).view(fed.N, 2)
-    with fed.as_active([1, 4]):
-        same = fed.scatter_rows(w, torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
-    assert same is w
-    assert w[[1, 4]].tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
-    assert w[[0, 2, 3, 5]].tolist() == [[2.0 * n, 2.0 * n + 1] for n in (0, 2, 3, 5)]
-
-
 def test_weights_of_a_mean_need_not_sum_to_one() -> None:
     fed = toys.run("local", rounds=1).fed
     x = torch.arange(2.0 * fed.K).view(fed.K, 2)
