@@ -13,13 +13,12 @@ from repfl.algorithms.core.method import Method, build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.model import Model
-from repfl.algorithms.engine.params import Params
 from repfl.bench.check.situation import gap
 from repfl.bench.check.toys import RAGGED, toy_data, toy_recipe
 
 EQUAL = (24, 24, 24, 24)
 data, recipe = toy_data, toy_recipe
-__all__ = ["EQUAL", "RAGGED", "data", "everybody", "gap", "headless", "recipe", "run", "traffic"]
+__all__ = ["EQUAL", "RAGGED", "data", "everybody", "gap", "recipe", "run", "traffic"]
 
 
 def run(
@@ -52,13 +51,6 @@ def run(
     for _ in range(rounds or done.fed.rounds):
         done.step()
     return done
-
-
-def headless(model: str = "tiny", classes: int = 4) -> Model:
-    """Return the same network, but no layer of it counts as the head."""
-    net = models.build(model, channels=1, size=8, classes=classes)
-    net.params = Params((s.name, s.shape, s.kind, False) for s in net.params)
-    return net
 
 
 def module(net: nn.Module, shape: tuple[int, int, int] = (1, 8, 8), classes: int = 4) -> Model:
