@@ -15,9 +15,6 @@ TWO = {"dtype": torch.float64, "rounds": 2}
 models_of = toys.everybody
 
 
-# -- local -----------------------------------------------------------------------------------------
-
-
 def test_local_follows_its_plain_transcription_and_sends_nothing() -> None:
     run = toys.run("local", model="tiny-bn", **TWO, sizes=(25, 16))
     for client in (0, 1):
@@ -32,9 +29,6 @@ def test_clients_may_start_from_values_of_their_own() -> None:
     run = toys.run("local", start="own", epochs=0)
     assert not torch.equal(run.state["w"][0], run.state["w"][1])
     assert torch.equal(run.state["w"][1], run.fed.new_model(1))
-
-
-# -- fedavg ----------------------------------------------------------------------------------------
 
 
 def test_fedavg_follows_its_plain_transcription() -> None:
@@ -59,9 +53,6 @@ def test_fedavg_keeps_or_averages_statistics_as_the_protocol_says() -> None:
     assert torch.equal(models_of(shared)[0], models_of(shared)[3])
 
 
-# -- fedavg-ft -------------------------------------------------------------------------------------
-
-
 def test_fine_tuning_starts_from_the_global_model_and_feeds_nothing_back() -> None:
     run, base = toys.run("fedavg-ft", {"epochs": 2}, **TWO), toys.run("fedavg", **TWO)
     assert torch.equal(run.state["theta"], base.state["theta"])
@@ -74,9 +65,6 @@ def test_fine_tuning_the_head_leaves_the_body() -> None:
     body = ~run.fed.params.head
     assert torch.equal(models_of(run)[0, body], run.state["theta"][body])
     assert not torch.equal(models_of(run)[0], run.state["theta"])
-
-
-# -- fedper ----------------------------------------------------------------------------------------
 
 
 def test_fedper_follows_its_plain_transcription() -> None:
@@ -120,9 +108,6 @@ def test_newcomers_are_billed_for_the_average_head_once_and_everybody_sends_it()
         seen |= cohort
     assert len(seen) < 9  # somebody came twice
     assert toys.traffic(run, "up_values") == [4 * 3 * sent] * 3
-
-
-# -- pfedsd ----------------------------------------------------------------------------------------
 
 
 def test_pfedsd_follows_its_plain_transcription() -> None:

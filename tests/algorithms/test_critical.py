@@ -24,9 +24,6 @@ def models_of(run: Run) -> Tensor:
     return run.state["w"]
 
 
-# -- masks and overlaps ----------------------------------------------------------------------------
-
-
 def params() -> Params:
     return toys.run("local", rounds=1, epochs=0).fed.params
 
@@ -65,9 +62,6 @@ def test_the_largest_overlap_reaches_the_last_bar_however_sums_round() -> None:
     for overlap in counts.double() / 72:
         pairs = critical.collaborators(overlap, 1.0)
         assert torch.equal(pairs, overlap == overlap.max())
-
-
-# -- fedcac ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["fedcac", "fedpurin"])
@@ -134,9 +128,6 @@ def test_fedcac_bills_model_and_bitmap_up_and_only_news_down_after_beta() -> Non
     # ties may add critical entries
     assert toys.traffic(run, "down_values")[2] == pytest.approx(4 * 4 * (size - halves), rel=0.02)
     assert toys.traffic(run, "down_codes") == [0] * 3
-
-
-# -- fedpurin --------------------------------------------------------------------------------------
 
 
 def test_fedpurin_sending_all_but_normalisation_is_fedbn() -> None:

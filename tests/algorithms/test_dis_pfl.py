@@ -19,9 +19,6 @@ from tests.algorithms import peers, plain, toys
 DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
 
 
-# -- densities and masks ---------------------------------------------------------------------------
-
-
 def test_erk_on_resnet18_gn_has_the_known_number_of_non_zeros() -> None:
     layout = models.build("resnet18-gn", channels=3, size=32, classes=10).params
     found = sparse.erk_counts(layout, 0.5)
@@ -57,9 +54,6 @@ def test_first_masks_are_exactly_as_dense_as_asked_and_one_per_client() -> None:
     assert bool((common.state["sent"] == common.state["sent"][0]).all())
 
 
-# -- limiting cases --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) -> None:
     how: dict[str, Any] = {"model": "tiny-bn", "sizes": peers.SIZES, "buffers": buffers}
@@ -72,9 +66,6 @@ def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) 
         assert torch.equal(before, after)
     else:
         assert torch.allclose(after, before.mean(0).expand_as(after))
-
-
-# -- transcription ---------------------------------------------------------------------------------
 
 
 def evolved(run: Run, w: np.ndarray, mask: np.ndarray, round_: int, wish: np.ndarray) -> np.ndarray:
@@ -133,9 +124,6 @@ def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
     assert plain.apart(w, run.state["w"]) < 1e-9
     assert torch.equal(mask, run.state["mask"])
     assert torch.equal(sent, run.state["sent"])
-
-
-# -- bytes -----------------------------------------------------------------------------------------
 
 
 def test_dis_pfl_bills_its_entries_and_a_bitmap_per_neighbour() -> None:

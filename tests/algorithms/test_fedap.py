@@ -22,9 +22,6 @@ def federation(stack: int = 1) -> Federation:
     return toys.run("local", model="tiny-bn", dtype=torch.float64, rounds=1, stack=stack).fed
 
 
-# -- preparation -----------------------------------------------------------------------------------
-
-
 def maps_of(fed: Federation, flat: Tensor, client: int) -> dict[str, Tensor]:
     """Inputs and outputs of both BN layers for all training images of a
     client  [C, samples * positions] each.
@@ -82,17 +79,11 @@ def test_clients_with_the_same_images_are_as_close_as_can_be() -> None:
     assert mixing[0].tolist() == pytest.approx([0.4, 0.6, 0.0], abs=1e-10)
 
 
-# -- mixing ----------------------------------------------------------------------------------------
-
-
 def test_mixing_weights_leave_out_who_sent_nothing() -> None:
     closeness = torch.full((4, 4), 3.0, dtype=torch.float64).fill_diagonal_(0)
     for sent, row in (([1, 0, 1, 0], [0.4, 0, 0.6, 0]), ([1, 0, 0, 0], [1, 0, 0, 0])):
         mixing = fedap.mixing_weights(closeness, torch.tensor(sent).bool(), 0.4)
         assert mixing[0].tolist() == pytest.approx(row, abs=1e-15)
-
-
-# -- the plain transcription -----------------------------------------------------------------------
 
 
 def weights(fed: Federation, flat: Tensor, lam: float) -> list[list[float]]:
@@ -128,9 +119,6 @@ def test_fedap_follows_its_plain_transcription() -> None:
         for i in range(3):
             w[i] = torch.where(shared, sum(matrix[i][j] * ends[j] for j in range(3)), ends[i])
     assert plain.apart(torch.stack(w), run.state["w"]) < 1e-9
-
-
-# -- bytes -----------------------------------------------------------------------------------------
 
 
 def test_fedap_bills_everything_but_normalisation_and_once_the_preparation() -> None:

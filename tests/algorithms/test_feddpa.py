@@ -18,9 +18,6 @@ from tests.algorithms import plain, toys
 SIZES = (25, 7, 12, 16)
 
 
-# -- Fisher information ----------------------------------------------------------------------------
-
-
 def gradients(fed: Federation, flat: Tensor, client: int) -> Tensor:
     """Return every sample's gradient of the log-likelihood, one after the other  [n, D]."""
     rows = [torch.zeros(fed.D, dtype=fed.dtype)]
@@ -73,9 +70,6 @@ def test_fisher_information_of_every_kind_of_layer(model: Model) -> None:
     assert plain.apart(gradients(fed, flat, 0).square().mean(0), fisher(fed, flat[None])[0]) < 1e-12
 
 
-# -- limiting cases --------------------------------------------------------------------------------
-
-
 def test_uploaded_updates_are_bounded_and_noise_is_addressed() -> None:
     how: dict[str, Any] = {"sizes": SIZES, "rounds": 1, "dtype": torch.float64}
     run, quiet = (
@@ -91,9 +85,6 @@ def test_uploaded_updates_are_bounded_and_noise_is_addressed() -> None:
         alone = run.method.privatise(run.fed, update[2:3])
     with run.fed.as_active([0, 2]):
         assert torch.equal(run.method.privatise(run.fed, update[:2])[1:], alone)
-
-
-# -- plain transcriptions --------------------------------------------------------------------------
 
 
 def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Tensor, list[Tensor]]:

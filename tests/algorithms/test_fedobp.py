@@ -19,9 +19,6 @@ def uniform(*shape: int, purpose: str = "scores") -> Tensor:
     return torch.from_numpy(Streams(0).at(purpose).random(shape))
 
 
-# -- limiting cases --------------------------------------------------------------------------------
-
-
 def params() -> Params:
     return toys.run("local", rounds=1, epochs=0).fed.params
 
@@ -54,9 +51,6 @@ def test_running_statistics_are_never_personal_and_follow_the_protocol(buffers: 
     stats, personal = run.fed.params.stats, toys.everybody(run)
     expected = run.state["last"] if buffers == "local" else run.state["theta"].expand(run.fed.N, -1)
     assert torch.equal(personal[:, stats], expected[:, stats])
-
-
-# -- quantiles and counts --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -95,9 +89,6 @@ def test_personal_entries_are_as_many_as_the_paper_prints(
 ) -> None:
     scores = torch.from_numpy(Streams(1).at("order").permutation(entries)).float()[None]
     assert int((scores > importance.quantile(scores, q)).sum()) == personal
-
-
-# -- a plain transcription -------------------------------------------------------------------------
 
 
 def plain_fisher(fed: Federation, flat: Tensor, client: int, reading: str) -> Tensor:
@@ -185,9 +176,6 @@ def test_fedobp_follows_its_plain_transcription(hp: dict[str, Any]) -> None:
     theta, last = transcription(run.fed, chosen, 4, 2)
     assert plain.apart(theta, run.state["theta"]) < 1e-9
     assert max(plain.apart(a, b) for a, b in zip(last, run.state["last"], strict=True)) < 1e-9
-
-
-# -- who computes the mask, and bytes --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,6 @@ def simplest(matrix: np.ndarray) -> np.ndarray:
     return best
 
 
-# -- combination -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("case", range(5))
 def test_simplex_least_squares_finds_the_minimiser(case: int) -> None:
     columns = Streams(case).at("columns").standard_normal((9, 5)) + 0.5
@@ -61,9 +58,6 @@ def test_combination_of_one_client_is_its_own() -> None:
         for combine in (True, False)
     )
     assert all(torch.equal(one.state[name], own.state[name]) for name in one.state)
-
-
-# -- the round -------------------------------------------------------------------------------------
 
 
 def moments(fed: Federation, w: Tensor, client: int) -> tuple[Any, Any, float, Tensor]:

@@ -16,8 +16,6 @@ from repfl.algorithms.core.method import MethodError, build
 from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 
-# -- limits ----------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("weighting", ["samples", "uniform"])
 def test_without_masks_it_is_fedavg_weighted_as_the_recipe_says(weighting: str) -> None:
@@ -25,9 +23,6 @@ def test_without_masks_it_is_fedavg_weighted_as_the_recipe_says(weighting: str) 
     run = toys.run("fedselect", {"limit": 0.0, "weighting": "protocol"}, **how)
     fedavg = toys.run("fedavg", **how)
     assert plain.apart(toys.everybody(fedavg), toys.everybody(run)) < 1e-12
-
-
-# -- masks -----------------------------------------------------------------------------------------
 
 
 def test_the_code_takes_all_equal_changes() -> None:
@@ -44,9 +39,6 @@ def test_entries_that_did_not_move_become_personal_only_where_that_is_allowed(
     hp = {"select": select, "moved_only": moved_only}
     still = toys.run("fedselect", hp, sizes=toys.EQUAL, lr=1e-30)
     assert bool(still.state["mask"].any()) == (not moved_only)
-
-
-# -- transcriptions --------------------------------------------------------------------------------
 
 
 def alternated(
@@ -159,9 +151,6 @@ def test_a_client_with_nothing_to_alternate_trains_plainly() -> None:
     assert not torch.equal(end[2:], fed.train(start)[2:])
 
 
-# -- variants --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("layer", "names"),
     [
@@ -208,9 +197,6 @@ def test_batch_norm_left_in_evaluation_mode_trains_on_the_statistics_of_the_firs
     assert torch.equal(left.state["w"][:, stats], first[:, stats])
     assert not torch.equal(code.state["w"][:, stats], first[:, stats])
     assert not torch.equal(left.state["w"][:, ~stats], first[:, ~stats])
-
-
-# -- bytes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["paper", "code"])

@@ -17,9 +17,6 @@ from tests.algorithms import plain, toys
 SIZES = (25, 7, 12, 16)
 
 
-# -- limiting cases --------------------------------------------------------------------------------
-
-
 def test_places_are_found_in_round_tau_from_everybody_and_stay() -> None:
     run = toys.run("floco", {"endpoints": 3, "tau": 1}, rounds=1, participation=0.5)
     places = [run.state["places"].clone()]
@@ -28,9 +25,6 @@ def test_places_are_found_in_round_tau_from_everybody_and_stay() -> None:
         places.append(run.state["places"].clone())
     assert not torch.equal(places[0], places[1])
     assert torch.equal(places[1], places[2])
-
-
-# -- a plain transcription -------------------------------------------------------------------------
 
 
 def points_for(

@@ -17,9 +17,6 @@ from tests.algorithms import plain, toys
 SIZES = (25, 7, 12, 16)
 
 
-# -- limiting cases --------------------------------------------------------------------------------
-
-
 def test_a_head_of_zeros_and_a_client_without_classes_have_a_finite_slope() -> None:
     heads = torch.zeros(2, 3, 5, dtype=torch.float64, requires_grad=True)
     value = misalignment(heads, torch.tensor([[1.0, 1, 0], [0, 0, 0]], dtype=torch.float64))
@@ -37,9 +34,6 @@ def test_steps_per_epoch_are_those_of_the_batch_plan(batch: int, skip_single: bo
         len(plan_batches(fed.data, fed.streams, client, schedule).index) for client in range(fed.N)
     ]
     assert steps_per_epoch(fed.n_train, batch, skip_single).tolist() == planned
-
-
-# -- a plain transcription -------------------------------------------------------------------------
 
 
 def alignment(weight: Tensor, held: list[int], classes: int) -> Tensor:

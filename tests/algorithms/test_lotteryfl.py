@@ -18,9 +18,6 @@ from tests.algorithms import plain, toys
 EAGER = {"start": 0.0, "judge": "test", "share": 0.2}
 
 
-# -- masks over single entries ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.37, 0.5, 1.0])
 def test_quantile_of_some_entries_is_numpys(share: float) -> None:
     values = torch.from_numpy(Streams(0).at("values").random((4, 23)))
@@ -37,9 +34,6 @@ def test_holders_mean_takes_entries_from_those_who_hold_them() -> None:
     held = torch.tensor([[1, 1, 0], [1, 0, 0]], dtype=torch.bool)
     mean = masks.holders_mean(x, held, torch.tensor([0.25, 0.75]), torch.full((3,), -1.0))
     assert mean.tolist() == [4.0, 2.0, -1.0]
-
-
-# -- lotteryfl -------------------------------------------------------------------------------------
 
 
 def weights_of(run: Run) -> Tensor:

@@ -63,9 +63,6 @@ def curves(run: Run) -> list[tuple[int, str, float]]:
     return [row for row in run.rows if not row[1].startswith(("time/", "newcomers/"))]
 
 
-# -- the run ---------------------------------------------------------------------------------------
-
-
 def test_newcomers_are_scored_once_and_change_nothing_of_the_others() -> None:
     alone, watched = finished("fedper", late=False), finished("fedper")
     assert curves(alone) == curves(watched)
@@ -127,9 +124,6 @@ def test_where_joining_has_no_meaning_nobody_is_scored() -> None:
 def test_a_method_that_does_not_say_what_newcomers_are_given_is_told() -> None:
     with pytest.raises(MethodError, match="Silent must say what unseen clients start from"):
         finished(Silent())
-
-
-# -- what methods give -----------------------------------------------------------------------------
 
 
 def test_local_statistics_of_a_global_model_settle_on_the_newcomers_data() -> None:

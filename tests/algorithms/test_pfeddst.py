@@ -53,9 +53,6 @@ def others(scores: Tensor) -> Tensor:
     return scores[~torch.eye(len(scores), dtype=torch.bool)]
 
 
-# -- scores ----------------------------------------------------------------------------------------
-
-
 def test_score_without_loss_and_recency_is_the_header_term() -> None:
     fed = toys.run("local", rounds=1).fed
     w = torch.stack([fed.new_model(i) for i in range(6)]).double()
@@ -73,9 +70,6 @@ def test_zero_recency_leaves_only_peers_never_chosen() -> None:
     scores = at_round({"recency": 0.0}, 3, last=last)[1]
     assert bool((scores[:, :3] == 0).all())
     assert bool((scores[:, 3:] > 0).all())
-
-
-# -- limiting cases --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
@@ -104,9 +98,6 @@ def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(
     theirs = toys.run("dfedpgp", hp, model=model, **DOUBLE, **SGD)
     ours = toys.run("pfeddst", {"degree": 2, "selection": "random"}, model=model, **DOUBLE, **SGD)
     assert torch.equal(ours.state["w"], theirs.state["w"])
-
-
-# -- transcription ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -157,9 +148,6 @@ def test_pfeddst_follows_its_plain_transcription(
     assert torch.allclose(
         others(torch.tensor(loss, dtype=torch.float64)), others(run.state["loss"]), rtol=1e-9
     )
-
-
-# -- bytes and diagnostics -------------------------------------------------------------------------
 
 
 def test_pfeddst_bills_extractors_headers_and_probes() -> None:

@@ -23,9 +23,6 @@ def head_of(fed: Federation, flat: Tensor) -> tuple[Tensor, Tensor]:
     return p["fc2.weight"], p["fc2.bias"]
 
 
-# -- limiting cases --------------------------------------------------------------------------------
-
-
 def test_global_weights_give_the_global_head_with_local_priors() -> None:
     run = toys.run("pfedfda", {"beta": "global"}, dtype=torch.float64)
     counts = run.fed.data.class_counts.double()
@@ -62,9 +59,6 @@ def test_folds_share_every_class_evenly_and_drop_lonely_samples() -> None:
     for row, fold in zip(labels, found, strict=True):
         for c in range(4):
             assert abs(int((fold[row == c] == 0).sum()) - int((fold[row == c] == 1).sum())) <= 1
-
-
-# -- a plain transcription -------------------------------------------------------------------------
 
 
 def lda(means: Tensor, cov: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,9 +19,6 @@ from tests.algorithms import plain, toys
 HALF = {"server_threshold": 0.5, "client_threshold": 0.5}
 
 
-# -- bookkeeping -----------------------------------------------------------------------------------
-
-
 def entries(count: int) -> Params:
     layer, stat = ("layer.weight", (count,), "linear", False), ("layer.mean", (1,), "stat", False)
     return Params([layer, stat])
@@ -60,9 +57,6 @@ def test_the_cap_raises_the_bar_to_a_small_quantile_and_spares_tensors_beyond_it
     assert 0 < int((stable < bar).sum()) < 20
     beyond.update_activity(params, 0.9, cap=0.25)
     assert torch.equal(beyond.active, before)
-
-
-# -- the plain transcription -----------------------------------------------------------------------
 
 
 class Entry:
@@ -160,9 +154,6 @@ def test_star_pfl_follows_its_plain_transcription(sent: str, average: str) -> No
     assert torch.equal(periods, run.state["client.period"].long())
     assert periods.max() > 1
     assert not bool(run.state["client.active"].all())
-
-
-# -- bytes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("buffers", ["global", "local"])

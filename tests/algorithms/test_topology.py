@@ -20,9 +20,6 @@ def values(*shape: int) -> Tensor:
     return torch.from_numpy(Streams(0).at("values").standard_normal(shape))
 
 
-# -- graphs ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("clients", "degree"), [(20, 3), (6, 10), (1, 10), (7, 0)])
 def test_everybody_pulls_from_as_many_others_as_asked(clients: int, degree: int) -> None:
     graph = graphs(clients).pull(degree)
@@ -65,9 +62,6 @@ def test_a_round_has_one_graph_and_the_next_another() -> None:
     assert not torch.equal(graphs(30).regular(4), graphs(30, round_=2).regular(4))
 
 
-# -- mixing ----------------------------------------------------------------------------------------
-
-
 def test_mixing_in_blocks_is_mixing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weights = values(6, 50), graphs(6).mixing("pull", 3)
     held = values(6, 50) > 0
@@ -77,9 +71,6 @@ def test_mixing_in_blocks_is_mixing_at_once(monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.setattr(topology, "MIXED_AT_ONCE", at_once)
             found.append(topology.mix(x, weights, mask, renormalise=renormalise))
         assert torch.allclose(*found, rtol=1e-14, atol=1e-14)
-
-
-# -- splitmix64 -----------------------------------------------------------------------------------
 
 
 def test_lots_are_the_splitmix64_stream_of_their_key() -> None:

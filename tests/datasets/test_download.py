@@ -15,15 +15,7 @@ from repfl.datasets.core import prepare, registry
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.registry import File
-from tests.datasets.tiny import (
-    Cifar,
-    balanced,
-    cifar_batches,
-    debris,
-    medical,
-    two_editions,
-    zipped,
-)
+from tests.datasets.tiny import Cifar, cifar_batches, debris, halves, medical, two_editions, zipped
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -106,10 +98,8 @@ def test_the_next_mirror_is_tried(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_names_address_and_answer(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError,
-        match=r"could not download file.bin \(http://.*/gone: the server answered 404 Not Found\)",
-    ):
+    said = r"could not download file.bin \(http://.*/gone: the server answered 404 Not Found\)"
+    with pytest.raises(DataError, match=said):
         prepare.fetch(official(server.url("gone")), tmp_path)
 
 
@@ -120,8 +110,7 @@ def test_get_downloads_unpacks_prepares_and_does_nothing_the_second_time(
     cifar: Cifar, monkeypatch: pytest.MonkeyPatch, server: Server, tmp_path: Path, root: Path
 ) -> None:
     dataset, _ = cifar
-    train, test = balanced(dataset, 3), balanced(dataset, 2, 1)
-    folder = cifar_batches(monkeypatch, tmp_path / "batches", train, test)
+    folder = cifar_batches(monkeypatch, tmp_path / "batches", **halves(dataset, 3, 2))
     content = zipped(tmp_path / "official.zip", folder).read_bytes()
     server.files["official.zip"] = content
     file = official(server.url("official.zip"), content=content, name="official.zip")
@@ -157,11 +146,8 @@ def test_another_edition_replaces_the_first(
         server.files[edition.name] = content
         url = server.url(edition.name)
         files[edition.name] = (official(url, content=content, name="organcmnist.npz"),)
-    tiny = replace(
-        dataset,
-        files=lambda: files[old.name],
-        editions=(old, replace(new, files=lambda: files[new.name])),
-    )
+    editions = (old, replace(new, files=lambda: files[new.name]))
+    tiny = replace(dataset, files=lambda: files[old.name], editions=editions)
     monkeypatch.setitem(registry._REGISTRY, "organcmnist", tiny)
     prepare.download("organcmnist", root)
     assert open_dataset("organcmnist", root).edition == "medmnist-2"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.partition import ClientSplits, partition, resolve
 from repfl.datasets.core.recipe import Partition
 from repfl.datasets.core.registry import Arrays
-from tests.datasets.tiny import Cifar, balanced, holds, recipe
+from tests.datasets.tiny import Cifar, balanced, halves, holds, recipe
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +58,8 @@ def save(folder: Path, names: list[str], coarse: bool = True, **splits: Arrays) 
         root, files = folder / split, [f"data-0000{number}-of-00002.arrow" for number in (0, 1)]
         root.mkdir()
         (root / "dataset_info.json").write_text(json.dumps({"features": features}))
-        (root / "state.json").write_text(
-            json.dumps({"_data_files": [{"filename": f} for f in files]})
-        )
+        state = {"_data_files": [{"filename": name} for name in files]}
+        (root / "state.json").write_text(json.dumps(state))
         for name, part in zip(files, np.array_split(np.arange(len(arrays.labels)), 2), strict=True):
             pictures = [{"bytes": png(image), "path": None} for image in arrays.images[part]]
             labels = arrays.labels[part].tolist()
@@ -73,7 +73,7 @@ def test_a_saved_data_set_is_imported_by_the_names_of_its_classes(
     cifar: Cifar, tmp_path: Path, root: Path
 ) -> None:
     dataset, _ = cifar
-    ours = {"train": balanced(dataset, 3), "test": balanced(dataset, 2, seed=1)}
+    ours = halves(dataset, 3, 2)
     names = sorted(dataset.classes, reverse=True)
     number = np.array([names.index(name) for name in dataset.classes])
     theirs = {k: arrays._replace(labels=number[arrays.labels]) for k, arrays in ours.items()}
@@ -85,8 +85,9 @@ def test_a_saved_data_set_of_ones_own_names_its_classes(
     cifar: Cifar, tmp_path: Path, root: Path
 ) -> None:
     names = [f"class {k}" for k in range(10)]
-    train, test = balanced(cifar[0], 3), balanced(cifar[0], 2, seed=1)
-    folder = save(tmp_path / "saved", names, coarse=False, train=train, validation=test, test=test)
+    splits = halves(cifar[0], 3, 2)
+    splits["validation"] = splits["test"]
+    folder = save(tmp_path / "saved", names, coarse=False, **splits)
     registry.register(from_saved("own", folder, shape=(32, 32, 3)))
     prepare.download("own", root)
     prepared = open_dataset("own", root)
@@ -113,7 +114,7 @@ def test_other_classes_are_refused(
 def test_without_the_package_the_hub_is_refused_in_one_line(
     cifar: Cifar, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match="hf:some/cifar10 needs the package datasets") as refusal:
         prepare.import_files("cifar10", "hf:some/cifar10", root)
     assert "\n" not in str(refusal.value)

@@ -50,6 +50,20 @@ def balanced(dataset: registry.Dataset, per_class: int, seed: int = 0) -> Arrays
     return Arrays(images(len(labels), dataset.shape, seed), rng.permutation(labels))
 
 
+def halves(dataset: registry.Dataset, train: int = 2, test: int = 1) -> dict[str, Arrays]:
+    """So many random images of every class for training, and other ones for tests."""
+    return {"train": balanced(dataset, train), "test": balanced(dataset, test, seed=1)}
+
+
+def few(
+    monkeypatch: pytest.MonkeyPatch, name: str, train: int = 2, test: int = 1
+) -> tuple[registry.Dataset, dict[str, Arrays]]:
+    """A registered dataset with so many images of every class, for the length of a test."""
+    classes = len(registry.get(name).classes)
+    dataset = shrink(monkeypatch, name, {"train": train * classes, "test": test * classes})
+    return dataset, halves(dataset, train, test)
+
+
 def npz(path: Path, **splits: Arrays) -> Path:
     """An .npz file with `<split>_images` and `<split>_labels`."""
     content = {
@@ -61,14 +75,10 @@ def npz(path: Path, **splits: Arrays) -> Path:
     return path
 
 
-def tiny_cifar(monkeypatch: pytest.MonkeyPatch, folder: Path, per_class: int = 3) -> Cifar:
+def tiny_cifar(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Cifar:
     """Register a small CIFAR-10 for the length of a test."""
-    dataset = shrink(monkeypatch, "cifar10", {"train": 10 * per_class, "test": 20})
-    return dataset, npz(
-        folder / "cifar10.npz",
-        train=balanced(dataset, per_class),
-        test=balanced(dataset, 2, seed=1),
-    )
+    dataset, splits = few(monkeypatch, "cifar10", 3, 2)
+    return dataset, npz(folder / "cifar10.npz", **splits)
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -95,11 +105,11 @@ def cifar_batches(
     monkeypatch: pytest.MonkeyPatch, folder: Path, train: Arrays, test: Arrays
 ) -> Path:
     """The official pickled batches of CIFAR-10, which torchvision takes for the official ones."""
+    from torchvision.datasets import CIFAR10
+
     parts = np.array_split(np.arange(len(train.labels)), 5)
     files = {f"data_batch_{k + 1}": (train, part) for k, part in enumerate(parts)}
     files["test_batch"] = (test, np.arange(len(test.labels)))
-    from torchvision.datasets import CIFAR10
-
     contents: dict[str, Any] = {"batches.meta": {"label_names": list("0123456789")}}
     for name, (arrays, part) in files.items():
         rows = arrays.images[part].transpose(0, 3, 1, 2).reshape(len(part), -1)
@@ -160,9 +170,8 @@ def pool(train: Sequence[int], test: Sequence[int] | None = None) -> Pool:
     if test is None:
         return Pool(labels, {"all": range(len(labels))}, len(train))
     both = np.concatenate([labels, np.repeat(np.arange(len(test)), test)])
-    return Pool(
-        both, {"train": range(len(labels)), "test": range(len(labels), len(both))}, len(train)
-    )
+    official = {"train": range(len(labels)), "test": range(len(labels), len(both))}
+    return Pool(both, official, len(train))
 
 
 def recipe(
@@ -221,9 +230,8 @@ def holds(prepared: Prepared, splits: dict[str, Arrays]) -> bool:
 def same_samples(one: Arrays, other: Arrays) -> bool:
     """Whether two splits hold the same labelled images, in whatever order."""
     first, second = canonical_order(one), canonical_order(other)
-    return np.array_equal(one.images[first], other.images[second]) and np.array_equal(
-        one.labels[first], other.labels[second]
-    )
+    same_images = np.array_equal(one.images[first], other.images[second])
+    return same_images and np.array_equal(one.labels[first], other.labels[second])
 
 
 def debris(root: Path) -> list[str]:
