@@ -9,23 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
-from repfl.algorithms.core.run import Run
-from repfl.algorithms.engine.params import Params
 from repfl.algorithms.engine.rng import Streams
 from repfl.algorithms.math import critical
 from tests.algorithms import plain, toys
 
 ALL = {"tau": 1.0, "cutoff": "off"}
-
-
-def models_of(run: Run) -> Tensor:
-    return run.state["w"]
-
-
-def params() -> Params:
-    return toys.run("local", rounds=1, epochs=0).fed.params
 
 
 @pytest.mark.parametrize(
@@ -34,7 +25,7 @@ def params() -> Params:
 def test_cutoff_rules_on_tensors_with_dead_entries(
     cutoff: Any, dead_tensor: int, sparse_tensor: int
 ) -> None:
-    parts = params()
+    parts = models.build("tiny", channels=1, size=8, classes=4).params
     scores = torch.ones(1, parts.size)
     dead, sparse = parts["fc1.bias"], parts["fc2.weight"]
     scores[:, dead.place] = 0
@@ -67,7 +58,7 @@ def test_the_largest_overlap_reaches_the_last_bar_however_sums_round() -> None:
 @pytest.mark.parametrize("method", ["fedcac", "fedpurin"])
 def test_everything_critical_is_local_training_after_beta(method: str) -> None:
     run = toys.run(method, ALL | {"beta": 1}, model="tiny-bn", sizes=toys.EQUAL)
-    assert torch.equal(models_of(run), run.fed.trained)
+    assert torch.equal(run.state["w"], run.fed.trained)
     assert toys.traffic(run, "down_values")[1:] == [0.0, 0.0]
 
 
@@ -77,14 +68,13 @@ def transcription(
     """FedCAC and FedPURIN (exact gradient, no Hessian, no normalisation layers) client by client,
     tensor by tensor.
     """
-    n = fed.N
-    models = [fed.new_model() for _ in range(n)]
+    n, w = fed.N, [fed.new_model()] * fed.N
     share = plain.weights(fed, list(range(n)))
     for t in range(1, rounds + 1):
         ends, masks = [], []
         for i in range(n):
-            end, grad = plain.train(fed, models[i], i, t)
-            effect = (end - models[i]) * end if method == "fedcac" else grad.half().double() * end
+            end, grad = plain.train(fed, w[i], i, t)
+            effect = (end - w[i]) * end if method == "fedcac" else grad.half().double() * end
             mask = torch.zeros(fed.D, dtype=torch.bool)
             for s in fed.params:
                 score = effect[s.place].abs()
@@ -107,15 +97,15 @@ def transcription(
             close = [j for j in range(n) if j != i and pairs[i, j] >= bar]
             mixed = (ends[i] + sum(ends[j] for j in close)) / (len(close) + 1)
             new.append(torch.where(masks[i], mixed, average))
-        models = new
-    return models
+        w = new
+    return w
 
 
 @pytest.mark.parametrize(("method", "floor"), [("fedcac", 1e-20), ("fedpurin", 1e-10)])
 def test_method_follows_its_plain_transcription(method: str, floor: float) -> None:
     run = toys.run(method, {"tau": 0.4, "beta": 4}, sizes=(25, 7, 40, 16), dtype=torch.float64)
     expected = transcription(run.fed, method, 3, tau=0.4, beta=4, floor=floor)
-    assert max(plain.apart(a, b) for a, b in zip(expected, models_of(run), strict=True)) < 1e-9
+    assert max(plain.apart(a, b) for a, b in zip(expected, run.state["w"], strict=True)) < 1e-9
 
 
 def test_fedcac_bills_model_and_bitmap_up_and_only_news_down_after_beta() -> None:
@@ -133,7 +123,7 @@ def test_fedcac_bills_model_and_bitmap_up_and_only_news_down_after_beta() -> Non
 def test_fedpurin_sending_all_but_normalisation_is_fedbn() -> None:
     one = toys.run("fedpurin", ALL, model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
     other = toys.run("fedbn", model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
-    assert plain.apart(toys.everybody(other), models_of(one)) < 1e-12
+    assert plain.apart(toys.everybody(other), one.state["w"]) < 1e-12
 
 
 @pytest.mark.parametrize("cutoff", ["off", "empty"])

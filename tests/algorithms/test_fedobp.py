@@ -8,23 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.engine.params import Params
 from repfl.algorithms.engine.rng import Streams, cohort
 from repfl.algorithms.math import importance
 from tests.algorithms import plain, toys
 
 
-def uniform(*shape: int, purpose: str = "scores") -> Tensor:
-    return torch.from_numpy(Streams(0).at(purpose).random(shape))
-
-
-def params() -> Params:
-    return toys.run("local", rounds=1, epochs=0).fed.params
-
-
 def test_scores_that_are_all_alike_make_nothing_personal() -> None:
-    parts = params()
+    parts = models.build("tiny", channels=1, size=8, classes=4).params
     alike = torch.full((2, parts.size), 3.0)
     for norm in ("none", "layer", "global"):
         for scope in ("global", "tensor"):
@@ -55,7 +47,7 @@ def test_running_statistics_are_never_personal_and_follow_the_protocol(buffers: 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_quantile_is_that_of_torch(size: int) -> None:
-    rows = uniform(3, size)
+    rows = torch.from_numpy(Streams(0).at("scores").random((3, size)))
     for q in (0.0, 0.1, 1 / 3, 0.5, 0.9, 0.999, 1.0):
         expected = torch.quantile(rows, q, dim=1, keepdim=True)
         assert torch.equal(importance.quantile(rows, q), expected)
@@ -182,10 +174,9 @@ def test_fedobp_follows_its_plain_transcription(hp: dict[str, Any]) -> None:
     "hp", [{}, {"norm": "layer", "ema": 0.5}, {"cls": True, "q": 0.5}, {"score": "grad"}], ids=str
 )
 def test_server_and_client_compute_the_same_masks(hp: dict[str, Any]) -> None:
-    runs = [
-        toys.run("fedobp", {"q": 0.9, "decoupling": who} | hp, model="tiny-bn", participation=0.5)
-        for who in ("server", "client")
-    ]
+    how: dict[str, Any] = {"model": "tiny-bn", "participation": 0.5}
+    hps = [{"q": 0.9, "decoupling": who, **hp} for who in ("server", "client")]
+    runs = [toys.run("fedobp", options, **how) for options in hps]
     one, other = (run.state for run in runs)
     trained = runs[0].fed.params.learnable
     if "score" in one:  # those of statistics mean nothing

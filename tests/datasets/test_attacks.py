@@ -97,11 +97,8 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
 def test_packed_arrays_that_unpack_to_too_much_are_refused(
     tmp_path: Path, root: Path, small: None
 ) -> None:
-    np.savez_compressed(
-        tmp_path / "mnist.npz",
-        train_images=np.zeros((10**4, 28, 28, 1), np.uint8),
-        train_labels=np.zeros(10**4, int),
-    )
+    pictures, labels = np.zeros((10**4, 28, 28, 1), np.uint8), np.zeros(10**4, int)
+    np.savez_compressed(tmp_path / "mnist.npz", train_images=pictures, train_labels=labels)
     with pytest.raises(DataError, match="unpacks to 7,840,128 bytes or more"):
         prepare.import_files("mnist", tmp_path / "mnist.npz", root)
     folder = tmp_path / "idx"

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from repfl.datasets.core import registry
-from repfl.datasets.core.errors import DataError
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -56,10 +55,3 @@ def test_fedobp_s_wrongly_scaled_constants_stand_beside_the_right_ones() -> None
     norm = registry.get("organamnist").norms["fedobp"]
     black, white = ((value - norm.mean[0]) / norm.std[0] for value in (0, 1))
     assert -1.91 < black < white < -1.88  # almost constant inputs
-
-
-def test_an_unknown_name_names_the_nearest_valid_one() -> None:
-    with pytest.raises(DataError, match="did you mean cifar10"):
-        registry.get("cifar-10")
-    with pytest.raises(DataError, match="did you mean medmnist-3"):
-        registry.get("organamnist").edition("medmnist3")
