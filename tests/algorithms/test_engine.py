@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -117,16 +119,10 @@ def test_the_step_of_torch_optim_is_that_of_the_engine(scaled: bool, frozen: boo
         scale = client.extras["scale"] if scaled else None
         client.update(client.grad(batch), scale=scale)
 
-    own, torchs = (
-        fed.train_with(
-            step,
-            {"params": start},
-            extras={"scale": torch.full((fed.N,), 0.3, dtype=fed.dtype)},
-            trainable=half if frozen else None,
-            options=options,
-        ).params
-        for options in ({}, {"foreach": False})
-    )
+    how: dict[str, Any] = {"trainable": half if frozen else None}
+    how["extras"] = {"scale": torch.full((fed.N,), 0.3, dtype=fed.dtype)}
+    own = fed.train_with(step, {"params": start}, **how).params
+    torchs = fed.train_with(step, {"params": start}, options={"foreach": False}, **how).params
     torch.testing.assert_close(own, torchs)
     assert not torch.equal(own, start)
 
@@ -205,7 +201,8 @@ def test_billed_code_bytes_equal_encoded_ones(code: str, share: float) -> None:
     domain = torch.from_numpy(rng.random(1001) < 0.9)
     mask = torch.from_numpy(rng.random(1001) < share) & domain
     message = encode(torch.zeros(1001), mask, code, domain)  # type: ignore[arg-type]
-    assert len(message) == 4 * int(mask.sum()) + int(code_bytes(code, domain.sum(), mask.sum()))  # type: ignore[arg-type]
+    billed = int(code_bytes(code, domain.sum(), mask.sum()))  # type: ignore[arg-type]
+    assert len(message) == 4 * int(mask.sum()) + billed
 
 
 def test_edges_bill_sender_and_receiver() -> None:
