@@ -16,8 +16,6 @@ from repfl.algorithms.engine.rng import splitmix64
 from repfl.algorithms.math import sparse
 from tests.algorithms import peers, plain, toys
 
-DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
-
 
 def test_erk_on_resnet18_gn_has_the_known_number_of_non_zeros() -> None:
     layout = models.build("resnet18-gn", channels=3, size=32, classes=10).params
@@ -72,14 +70,13 @@ def evolved(run: Run, w: np.ndarray, mask: np.ndarray, round_: int, wish: np.nda
     """Prune by magnitude and regrow by wish, tensor by tensor, with sorts."""
     share = 0.5 / 2 * (1 + cos(pi * (round_ - 1) / run.fed.rounds))
     new = mask.copy()
-    for s in run.fed.params:
-        if s.kind != "stat":
-            part, held = new[s.start : s.stop], mask[s.start : s.stop]
-            swaps = ceil(share * held.sum())
-            magnitude = np.where(held, np.abs(w[s.start : s.stop]), np.inf)
-            part[np.argsort(magnitude, kind="stable")[:swaps]] = False
-            empty = np.flatnonzero(~part)
-            part[empty[np.argsort(-wish[s.start : s.stop][empty], kind="stable")[:swaps]]] = True
+    for s in (s for s in run.fed.params if s.kind != "stat"):
+        part, held, wished = new[s.place], mask[s.place], wish[s.place]
+        swaps = ceil(share * held.sum())
+        magnitude = np.where(held, np.abs(w[s.place]), np.inf)
+        part[np.argsort(magnitude, kind="stable")[:swaps]] = False
+        empty = np.flatnonzero(~part)
+        part[empty[np.argsort(-wished[empty], kind="stable")[:swaps]]] = True
     return new
 
 
@@ -96,8 +93,9 @@ def trained(run: Run, w: Tensor, mask: Tensor, client: int, round_: int) -> Tens
 
 @pytest.mark.parametrize("regrow", ["random", "gradient"])
 def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
-    more = {"momentum": 0.9, "weight_decay": 0.01, "clip": 0.5}
-    run = toys.run("dis-pfl", {"density": 0.3, "degree": 2, "regrow": regrow}, **DOUBLE, **more)
+    how: dict[str, Any] = {"momentum": 0.9, "weight_decay": 0.01, "clip": 0.5}
+    how |= {"dtype": torch.float64, "sizes": peers.SIZES}
+    run = toys.run("dis-pfl", {"density": 0.3, "degree": 2, "regrow": regrow}, **how)
     fed = run.fed
     clients = range(fed.N)
     fed.round = 0

@@ -41,11 +41,8 @@ def test_parts_of_the_layout_have_the_published_sizes(
     name: str, affine: int, stats: int, head: int
 ) -> None:
     layout = models.build(name, channels=3, size=32, classes=10).params
-    assert [int(part.sum()) for part in (layout.norm, layout.stats, layout.head)] == [
-        affine,
-        stats,
-        head,
-    ]
+    sizes = [int(part.sum()) for part in (layout.norm, layout.stats, layout.head)]
+    assert sizes == [affine, stats, head]
 
 
 def _torchvision_names(name: str) -> str:
@@ -104,13 +101,11 @@ def test_a_default_type_of_float64_changes_no_model(name: str) -> None:
         torch.set_default_dtype(torch.float32)
 
 
-SIDES = {"tiny-bn": 8, "mlp": 8, "lenet5": 28}
-"""Of the images that models are tried on; 32 for the others."""
+SIZES = {"cnn4": 32, "lenet5": 28, "mlp": 8, "resnet8": 32, "resnet18-gn": 32, "tiny-bn": 8}
 
 
-@pytest.mark.parametrize("name", ["cnn4", "lenet5", "mlp", "resnet8", "resnet18-gn", "tiny-bn"])
-def test_stacked_clients_compute_what_single_ones_do(name: str) -> None:
-    size = SIDES.get(name, 32)
+@pytest.mark.parametrize(("name", "size"), SIZES.items())
+def test_stacked_clients_compute_what_single_ones_do(name: str, size: int) -> None:
     net = models.build(name, channels=1, size=size, classes=5)
     net = net.at("default", torch.device("cpu"), torch.float64)
     flat = torch.stack([net.initial(Streams(0), client) for client in range(2)]).double()

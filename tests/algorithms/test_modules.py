@@ -138,13 +138,6 @@ def test_what_cannot_be_a_model_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
-def test_a_name_is_taken_once(known: Callable[..., Model]) -> None:
-    known(Net)
-    with pytest.raises(ModelError, match="twice"):
-        models.register("tiny")(Net)
-    assert models.build("tiny", channels=1, size=8, classes=4).params.size == 2548
-
-
 class Attention(nn.Module):
     """A small attention model with LayerNorm over the rows of an image."""
 

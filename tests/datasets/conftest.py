@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from repfl.datasets.core import cache, partition, registry
 from tests.datasets.tiny import Cifar, tiny_cifar
 
 
@@ -11,6 +13,17 @@ from tests.datasets.tiny import Cifar, tiny_cifar
 def root(tmp_path: Path) -> Path:
     """A data root that does not exist yet."""
     return tmp_path / "root"
+
+
+@pytest.fixture
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test registers is unknown again after it."""
+    partition.partitioners()
+    registry.get("digits")  # loads them all
+    monkeypatch.setattr(partition, "_PARTITIONERS", dict(partition._PARTITIONERS))
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    yield
+    cache._embedded.cache_clear()
 
 
 @pytest.fixture

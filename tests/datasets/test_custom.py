@@ -4,7 +4,7 @@ word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repfl.datasets.core import cache, prepare, registry
+from repfl.datasets.core import prepare, registry
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.custom import from_arrays, from_class, from_folder, from_npz
 from repfl.datasets.core.errors import DataError
@@ -24,13 +24,7 @@ Save = Callable[..., Path]
 SHAPE = (8, 8, 1)
 
 
-@pytest.fixture(autouse=True)
-def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever a test registers is unknown again after it."""
-    registry.get("digits")  # loads them all
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-    yield
-    cache._embedded.cache_clear()
+pytestmark = pytest.mark.usefixtures("as_before")
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from repfl.datasets.core import partition as rules
 from repfl.datasets.core import prepare, registry
 from repfl.datasets.core.cache import Prepared, open_dataset
 from repfl.datasets.core.client_file import positions, rule_from_file, write_clients
@@ -25,14 +24,7 @@ from repfl.datasets.core.recipe import Partition
 from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import Cifar, balanced, halves, holds, recipe
 
-
-@pytest.fixture(autouse=True)
-def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a test registers is unknown again after it."""
-    rules.partitioners()
-    registry.get("digits")
-    monkeypatch.setattr(rules, "_PARTITIONERS", dict(rules._PARTITIONERS))
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+pytestmark = pytest.mark.usefixtures("as_before")
 
 
 # -- saved data sets -------------------------------------------------------------------------------
