@@ -86,6 +86,19 @@ def gradient(
     return g
 
 
+def sample_gradients(fed: Federation, flat: Tensor, client: int) -> Tensor:
+    """Every training sample's gradient of the log-likelihood, at rest  [n, D]."""
+    rows = []
+    for j in fed.data.train[client]:
+        tensors = fed.params.unflatten(flat)
+        leaves = {s.name: tensors[s.name].requires_grad_() for s in fed.params.trained}
+        logits = fed.model.bind(tensors)(fed.data.inputs(j[None]))
+        likelihood = logits.log_softmax(1)[0, fed.data.labels[j]]
+        grads = torch.autograd.grad(likelihood, list(leaves.values()))
+        rows.append(fed.params.flatten(dict(zip(leaves, grads, strict=True))))
+    return torch.stack(rows)
+
+
 def train(
     fed: Federation,
     flat: Tensor,
