@@ -127,6 +127,16 @@ def test_the_step_of_torch_optim_is_that_of_the_engine(scaled: bool, frozen: boo
     assert not torch.equal(own, start)
 
 
+@pytest.mark.parametrize("stack", [1, 6])
+def test_a_kept_gradient_is_zero_where_entries_are_frozen(stack: int) -> None:
+    fed = federation(stack=stack)
+    trainable = torch.ones(fed.N, fed.D, dtype=torch.bool)
+    trainable[0, : fed.params.slices[0].stop + 1] = False  # a tensor and an entry of the next one
+    kept = fed.train_full(fed.new_models(), trainable=trainable, keep=("last_grad",)).last_grad
+    assert not kept[~trainable].any()
+    assert kept[0].any()
+
+
 def test_any_optimiser_of_torch_leaves_frozen_entries_alone() -> None:
     fed = federation(sizes=(25, 16), weight_decay=0.1)
     start = fed.new_model().expand(fed.N, -1)
