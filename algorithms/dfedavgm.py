@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Self
 
 import torch
-from pydantic import model_validator
 from torch import Tensor
 
 from repfl.algorithms.core import topology
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register, together
 from repfl.algorithms.engine.params import row_slices
 
 
@@ -35,7 +34,7 @@ class HP:
         le=31,
     )
 
-    @model_validator(mode="after")
+    @together
     def _quantises_changes(self) -> Self:
         if self.bits is not None and self.order == "gossip-train":
             raise ValueError(

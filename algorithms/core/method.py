@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
@@ -30,6 +30,11 @@ Chosen = TypeVar("Chosen")
 
 hyperparameters = checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 """Decorator of a method's hyper-parameters: frozen, validated when the cell is built."""
+
+together = model_validator(mode="after")
+"""Decorator of a check of several hyper-parameters: it returns self, or raises ValueError with what
+is wrong.
+"""
 
 
 def param(

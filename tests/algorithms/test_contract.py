@@ -31,6 +31,7 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("fedobp", {"q": 0.8, "score": "grad", "ema": 0.5, "first": "global"}),
     ("floco", {"endpoints": 3, "tau": 1}),
     ("floco", {"endpoints": 3, "tau": 1, "plus_epochs": 1}),
+    ("fedper", {"newcomer": "global"}),
     ("flute", {"detach": True, "newcomer": "global", "mode": "flbench", "body_epochs": 1}),
     ("pfeddst", {"degree": 2}),
     ("pfeddst", {"degree": 2, "header_term": "literal", "refresh": "all"}),
@@ -45,7 +46,13 @@ PAIRS = [
     for promise in CONTRACT
     if case.model == "tiny-bn" or promise in BOTH
 ]
-PROMISES = (contract.finite, contract.stacked, contract.billed, contract.unsent)
+PROMISES = (
+    contract.finite,
+    contract.stacked,
+    contract.billed,
+    contract.unsent,
+    contract.statistics,
+)
 
 
 @pytest.mark.parametrize(("promise", "case"), PAIRS)

@@ -234,6 +234,40 @@ class Draws(More):
         return 1e-3 * torch.randn(fed.D, generator=torch.Generator().manual_seed(NEXT()))
 
 
+@slip("test-stacks")
+class Stacks(More):
+    "Computes with how many clients are stacked."
+
+    def more(self, theta, fed):
+        return 1e-3 * fed.stack
+
+
+@slip("test-bills")
+class Bills(More):
+    "Bills by hand."
+
+    def more(self, theta, fed):
+        fed.ledger.bill("up", fed.active, 1)
+        return 0
+
+
+@slip("test-welcomes")
+class Welcomes(FedAvg):
+    "Changes the state for those who join."
+
+    def newcomer_params(self, state, fed):
+        state["theta"] += 1
+        return state["theta"].expand(fed.N, -1)
+
+
+@slip("test-compares")
+class Compares(Plain):
+    "Scores clients by who else is scored."
+
+    def client_params(self, state, fed):
+        return state["theta"].expand(fed.K, -1) * fed.K
+
+
 @slip("test-explodes")
 class Explodes(More):
     "Diverges."
@@ -257,6 +291,10 @@ FOUND = [
     ("test-unscored", "finite", 0.5, "nothing is scored after local training"),
     ("test-remembers", "resumable", 1.0, "the same cell, resumed, gives another theta"),
     ("test-draws", "repeatable", 1.0, "draw from fed.rng"),
+    ("test-stacks", "stacked", 1.0, "stacked clients differ from single ones"),
+    ("test-bills", "billed", 1.0, "bytes are billed"),
+    ("test-welcomes", "newcomers", 1.0, "giving unseen clients a model changes the state"),
+    ("test-compares", "pure_scoring", 1.0, "depends on who else is scored"),
     ("test-asks", "device", 1.0, "a GPU would have to wait"),
     ("test-mixes", "device", 1.0, "tensors of two devices meet"),
 ]
