@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
-from repfl.bench.errors import Corrupt, StoreError, UserError, one_line
+from repfl.bench.errors import StoreError, UserError, one_line
 from repfl.bench.run import cost, machine, record
 from repfl.bench.run.compute import Interrupted, Limit, compute, keep
 from repfl.bench.run.task import Options, Outcome, Task, Tell
@@ -63,8 +63,6 @@ def crashed(task: Task, options: Options, reason: str) -> Outcome:
                 _without(task, options, store, "failed", reason, resumable=True)
     except UserError as error:
         return Outcome(task.cell.id, "fatal", one_line(error))
-    except Corrupt as error:
-        reason = one_line(error)
     return Outcome(task.cell.id, "failed", reason)
 
 

@@ -52,7 +52,8 @@ def compute(
     facts = _facts(task, clients, options)
     with _alarm(options, begun.wall):
         earlier, known = _begin(run, store, cell.id, facts)
-    _within(options, earlier, run)
+    limit = inf if options.time_limit is None else options.time_limit
+    _within(limit, earlier, run)
     tell(cell.id, run.round)
     saved = time.perf_counter()
     norms = [record.norms(run)] if options.norms else []
@@ -70,13 +71,13 @@ def compute(
             if run.done:
                 break
             spent, interrupted = earlier.since(begun), stop()
-            late = spent.wall > (options.time_limit or inf)
+            late = spent.wall > limit
             if interrupted or late or time.perf_counter() - saved >= options.checkpoint_every:
                 _save(run, store, cell.id, facts, spent, counter.known)
                 saved = time.perf_counter()
             if interrupted:
                 raise Interrupted
-            _within(options, spent, run)
+            _within(limit, spent, run)
     if change := process_state.moved(before):
         raise StoreError(
             f"method {cell.method!r} changes {change}: this process cannot be trusted with another"
@@ -94,10 +95,9 @@ def compute(
     return keep(store, Record(cell.id, cell.json, "done", "", metrics, made), files)
 
 
-def _within(options: Options, spent: Clocks, run: Run) -> None:
+def _within(limit: float, spent: Clocks, run: Run) -> None:
     """Give a cell up whose runs, the earlier ones included, have used up its time."""
-    limit = options.time_limit
-    if limit is not None and spent.wall > limit:
+    if spent.wall > limit:
         raise Limit(
             f"time limit of {limit:g} s reached after round {run.round} of {run.fed.rounds}"
         )

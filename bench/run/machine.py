@@ -116,8 +116,9 @@ def _groups() -> Iterator[Path]:
 
 def _reclaimable(folder: Path) -> int:
     """Return the bytes of files that the kernel gives back when a group needs them."""
-    lines = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    return int(lines.get("total_inactive_file", lines["inactive_file"]))
+    words = (folder / "memory.stat").read_text().split()
+    counts = dict(zip(words[::2], words[1::2], strict=True))
+    return int(counts.get("total_inactive_file") or counts.get("inactive_file") or 0)
 
 
 def _meminfo() -> tuple[int, int]:

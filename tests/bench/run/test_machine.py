@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,13 +51,24 @@ def test_freed_memory_is_used_again_without_asking_the_system() -> None:
     assert 100 * int(few) < int(python(FAULTS, "not").split()[1])
 
 
+def test_memory_of_a_group_leaves_out_cached_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"memory.max": "1000", "memory.current": "900", "memory.stat": "inactive_file 300\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(machine, "_groups", lambda: [tmp_path, tmp_path / "none"])
+    assert machine.room("cpu") == (400, 1000)
+
+
 @GLIBC
 def test_a_record_is_not_charged_with_what_was_held_before(store: Store, compute: Compute) -> None:
+    compute(task())  # imports what it needs, which would be charged to the record below
     machine.keep_freed_memory()
     held = [np.ones(1 << 20) for _ in range(50)]  # 8 MiB each
     high = machine.peak("cpu")
     del held
-    compute(task())
+    compute(task(), fresh=True)
     assert stored(store, task().cell.id).provenance["peak_memory"] < high - (300 << 20)
 
 
