@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import import_module
@@ -27,6 +27,7 @@ hashing come for free.
 Need = Literal["bn", "head", "p2p"]
 Chosen = TypeVar("Chosen")
 """The class of a method's hyper-parameters."""
+M = TypeVar("M", bound="Method[Any]")
 
 hyperparameters = checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 """Decorator of a method's hyper-parameters: frozen, validated when the cell is built."""
@@ -155,31 +156,6 @@ class Method(ABC, Generic[Chosen]):
         return fed.train(self.newcomer_init(state, fed).expand(fed.N, -1), stream="join")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One line of the registry."""
-
-    name: str
-    title: str
-    paper: str
-    year: int
-    family: str
-    cls: type[Method[Any]]
-    needs: tuple[Need, ...] = ()
-    version: int = 1
-    variants: tuple[str, ...] = ()
-    sends: str = ""
-    cost: float = 1.0
-    quick: Mapping[str, Any] = field(default_factory=dict)
-    gate: Mapping[str, Any] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
-
-    @property
-    def one_model(self) -> bool:
-        """Whether all clients are scored with one and the same model after aggregation."""
-        return self.family == "global" and self.cls.personalize is Method.personalize
-
-
 class MethodError(ValueError):
     """A method is declared or built wrongly."""
 
@@ -191,27 +167,10 @@ FAMILIES = (
 """What methods are grouped by; `global` ones score all clients with one model."""
 
 
-_REGISTRY: dict[str, Entry] = {}
-M = TypeVar("M", bound=Method[Any])
-
-
-def register(
-    name: str,
-    *,
-    title: str,
-    paper: str,
-    year: int,
-    family: str,
-    sends: str,
-    needs: tuple[Need, ...] = (),
-    version: int = 1,
-    variants: tuple[str, ...] = (),
-    cost: float = 1.0,
-    quick: Mapping[str, Any] | None = None,
-    gate: Mapping[str, Any] | None = None,
-    files: tuple[str, ...] = (),
-) -> Callable[[type[M]], type[M]]:
-    """Class decorator that makes a method known. All that others need to know about it stands here.
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a method without building it, and the class decorator that makes it known
+    (as `register`).
 
     `sends` says in words what crosses the network per participant and round. `version` enters the
     id of every cell: raise it whenever a change moves the method's numbers. `variants` are the
@@ -219,28 +178,52 @@ def register(
     each. `cost` is what a training sample costs, as a multiple of FedAvg's: measured at batch 32 on
     cnn4, or on resnet8 where the method needs batch norm. `quick` are hyper-parameters with which a
     check of the contract does not take long; `gate` are those with which the gate's few rounds and
-    clients show both sides of every switch. `files` are those that the
-    method reads, such as weights, relative to its own file: their hashes are part of a cell's id.
+    clients show both sides of every switch. `files` are those that the method reads, such as
+    weights, relative to its own file: their hashes are part of a cell's id.
     """
 
-    def add(cls: type[M]) -> type[M]:
-        old = _REGISTRY.get(name)
+    name: str
+    _: KW_ONLY
+    title: str
+    paper: str
+    year: int
+    family: str
+    sends: str
+    needs: tuple[Need, ...] = ()
+    version: int = 1
+    variants: tuple[str, ...] = ()
+    cost: float = 1.0
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    gate: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    cls: type[Method[Any]] = Method  # type: ignore[type-abstract]
+    """The class that is decorated."""
+
+    @property
+    def one_model(self) -> bool:
+        """Whether all clients are scored with one and the same model after aggregation."""
+        return self.family == "global" and self.cls.personalize is Method.personalize
+
+    def __call__(self, cls: type[M]) -> type[M]:
+        """Make a class known as a method."""
+        name, old = self.name, _REGISTRY.get(self.name)
         if old and (old.cls.__module__, old.cls.__qualname__) != (cls.__module__, cls.__qualname__):
             raise MethodError(
                 f"method {name!r} is registered twice: {old.cls.__module__} and {cls.__module__}"
             )
-        if family not in FAMILIES:
+        if self.family not in FAMILIES:
             raise MethodError(
-                f"method {name!r}: unknown family {family!r}; valid: {', '.join(FAMILIES)}"
+                f"method {name!r}: unknown family {self.family!r}; valid: {', '.join(FAMILIES)}"
             )
         _check_defaults(name, cls.HP)
         if lacking := sorted(cls.__abstractmethods__):
             raise MethodError(f"method {name!r}: {cls.__name__} lacks {', '.join(lacking)}")
-        facts = (title, paper, year, family, cls, needs, version, variants, sends)
-        _REGISTRY[name] = Entry(name, *facts, cost, quick or {}, gate or {}, files)
+        _REGISTRY[name] = replace(self, cls=cls)
         return cls
 
-    return add
+
+register = Entry
+_REGISTRY: dict[str, Entry] = {}
 
 
 def _check_defaults(name: str, hp: type) -> None:

@@ -56,7 +56,7 @@ class Run:
         self.state: State = {}
         self.round = 0
         self.rows: list[tuple[int, str, float]] = []
-        self.client_rows: list[tuple[int, str, int, int, int]] = []
+        self.counts: list[tuple[int, str, int, int, int]] = []
 
     @property
     def done(self) -> bool:
@@ -200,7 +200,7 @@ class Run:
             counts = zip(
                 score.clients.tolist(), score.correct.tolist(), score.total.tolist(), strict=True
             )
-            self.client_rows += [
+            self.counts += [
                 (round_, point, client, correct, total) for client, correct, total in counts
             ]
         self.rows += [
@@ -237,7 +237,7 @@ class Run:
         if self.fed.ledger.edges is not None:
             tensors["edges"] = self.fed.ledger.edges
         names = sorted({name for _, name, _ in self.rows})
-        points = sorted({point for _, point, *_ in self.client_rows})
+        points = sorted({point for _, point, *_ in self.counts})
         name_code = {name: index for index, name in enumerate(names)}
         point_code = {point: index for index, point in enumerate(points)}
         tensors["round"] = torch.tensor(self.round)
@@ -245,7 +245,7 @@ class Run:
             [(r, name_code[n], v) for r, n, v in self.rows], dtype=torch.float64
         ).reshape(-1, 3)
         tensors["clients"] = torch.tensor(
-            [(r, point_code[p], *rest) for r, p, *rest in self.client_rows], dtype=torch.int64
+            [(r, point_code[p], *rest) for r, p, *rest in self.counts], dtype=torch.int64
         ).reshape(-1, 5)
         text = "\n".join(names) + "\0" + "\n".join(points)
         tensors["names"] = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
@@ -259,7 +259,7 @@ class Run:
         )
         self.round = int(tensors["round"])
         self.rows = [(int(r), names[int(n)], v) for r, n, v in tensors["rows"].tolist()]
-        self.client_rows = [
+        self.counts = [
             (r, points[p], c, hit, total) for r, p, c, hit, total in tensors["clients"].tolist()
         ]
         self.state = {

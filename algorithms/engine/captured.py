@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from repfl.algorithms.engine.batches import Feed
-from repfl.algorithms.engine.client import State
+from repfl.algorithms.engine.client import ClientState
 from repfl.algorithms.engine.params import Tensors
 
 OFTEN = 4
@@ -42,7 +42,9 @@ class Graph(NamedTuple):
 class Replayed:
     """Runs the steps of one training; those that come often are recorded at their second time."""
 
-    def __init__(self, step: Callable[..., Any], state: State, keys: Sequence[Hashable]) -> None:
+    def __init__(
+        self, step: Callable[..., Any], state: ClientState, keys: Sequence[Hashable]
+    ) -> None:
         """`keys` are the shapes of all steps to come, `state` what they change."""
         self._step, self._state = _unwrapped(step), state
         self._code = getattr(self._step, "__code__", self._step)  # the same in every round
@@ -59,7 +61,7 @@ class Replayed:
             if not settled(self._state, before):
                 self._graphs.clear()
             if not all(map(_unchanged, outside, _outside(self._step))):
-                recorder().refused.add(self._code)
+                capture().refused.add(self._code)
             return out
         graph.feed.index.copy_(feed.index)
         for name, drawn in feed.draws.items():
@@ -72,7 +74,7 @@ class Replayed:
         """Return the record of a step; None if it runs as it is: the first time, so that all it
         needs has been made, or because it cannot be recorded.
         """
-        here = recorder()
+        here = capture()
         if key not in self._often or self._code in here.refused:
             return None
         if key not in self._seen:
@@ -87,7 +89,7 @@ class Replayed:
         return self._graphs[key]
 
 
-class Recorder:
+class Capture:
     """The stream on which this process records, and the memory that records share."""
 
     def __init__(self) -> None:
@@ -99,7 +101,7 @@ class Recorder:
         self._pool = torch.cuda.graph_pool_handle()
         self._last: torch.cuda.CUDAGraph | None = None  # keeps the memory for the next one
 
-    def record(self, body: Body, feed: Feed, state: State) -> Graph | None:
+    def record(self, body: Body, feed: Feed, state: ClientState) -> Graph | None:
         """Record a step without taking it; return None, and leave the state as it was, if that
         cannot be.
         """
@@ -129,16 +131,16 @@ class Recorder:
 
 
 @cache
-def recorder() -> Recorder:
-    """Return the recorder of this process."""
-    return Recorder()
+def capture() -> Capture:
+    """Return the capture of this process."""
+    return Capture()
 
 
-def _held(state: State) -> State:
+def _held(state: ClientState) -> ClientState:
     return {kind: dict(named) for kind, named in state.items()}
 
 
-def settled(state: State, before: State) -> bool:
+def settled(state: ClientState, before: ClientState) -> bool:
     """Copy tensors that a step has replaced to where they were, since there graphs look for them;
     return whether all have such a place.
     """

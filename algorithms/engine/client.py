@@ -22,7 +22,7 @@ Extras = dict[str, Any]
 """A client's own tensors, and further models (`ClientModel`) that a loss reads."""
 Loss = Callable[[ClientModel, Batch, Extras], Any]
 """The loss of one client, a scalar; with `has_aux` a pair of it and of tensors to keep."""
-State = dict[str, Tensors]
+ClientState = dict[str, Tensors]
 """What a client holds, by kind: `params/NAME`, `momentum/NAME` and `extras`."""
 
 
@@ -42,7 +42,7 @@ class Client:
     def __init__(
         self,
         model: Model,
-        state: State,
+        state: ClientState,
         masks: Mapping[str, Tensor | None],
         optimiser: Optimiser,
         *,
@@ -130,7 +130,7 @@ class Client:
     def _functional_grad(
         self, batch: Batch, loss: Loss, of: str, extras: Sequence[str], has_aux: bool
     ) -> tuple[Tensors, Any]:
-        def value(leaves: Tensors, state: State) -> tuple[Tensor, Any]:
+        def value(leaves: Tensors, state: ClientState) -> tuple[Tensor, Any]:
             client = Client(self._model, state, self.masks, self.optimiser)
             model = client.model(of).replace({n: leaves[n] for n in self.masks})
             out = loss(model, batch, client.inputs(of) | {n: leaves[n] for n in extras})

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from repfl.algorithms.engine.batches import Batch, Feed, Plan, batch_of, feed_of
 from repfl.algorithms.engine.captured import Replayed, Steps
-from repfl.algorithms.engine.client import Client, State
+from repfl.algorithms.engine.client import Client, ClientState
 from repfl.algorithms.engine.client_data import ClientData, to_device
 from repfl.algorithms.engine.model import Model
 from repfl.algorithms.engine.optimiser import Optimiser
@@ -134,7 +134,7 @@ class Trainer:
         partial = {name: mask for name, mask in masks.items() if mask is not None}
         axes = (0, 0 if own else None, 0)
 
-        def one(state: State, partial: Tensors, batch: Batch) -> tuple[State, Tensors]:
+        def one(state: ClientState, partial: Tensors, batch: Batch) -> tuple[ClientState, Tensors]:
             known = {name: partial.get(name) for name in masks}
             client = Client(self.model, state, known, optimiser, functional=True)
             step(client, batch)
@@ -170,7 +170,7 @@ class Trainer:
             out.finish(row, mine, mine[LAST_GRAD])
 
     def _steps(
-        self, step: Step, optimiser: Optimiser, state: State, keys: Sequence[Hashable]
+        self, step: Step, optimiser: Optimiser, state: ClientState, keys: Sequence[Hashable]
     ) -> Steps:
         """Return what runs the steps of a training, each with a key of its shapes."""
         if self.data.labels.is_cuda and optimiser.is_plain_sgd and not self.model.random:
@@ -194,11 +194,11 @@ def _place(group: tuple[int, ...], device: torch.device) -> Tensor | slice:
     return to_device(torch.tensor(group), device)
 
 
-def _take(state: State, place: Tensor | slice) -> State:
+def _take(state: ClientState, place: Tensor | slice) -> ClientState:
     return {kind: {n: t[place] for n, t in named.items()} for kind, named in state.items()}
 
 
-def _put(state: State, place: Tensor | slice, after: State, clients: int) -> None:
+def _put(state: ClientState, place: Tensor | slice, after: ClientState, clients: int) -> None:
     """Write what a group's step returned back into the stack."""
     for kind, named in after.items():
         into = state.setdefault(kind, {})
@@ -210,7 +210,7 @@ def _put(state: State, place: Tensor | slice, after: State, clients: int) -> Non
                 into[name][place] = value
 
 
-def _state(params: Params, inputs: Inputs, where: int | Tensor) -> State:
+def _state(params: Params, inputs: Inputs, where: int | Tensor) -> ClientState:
     """Return copies of what one client, or some, bring to a training."""
     models = {**inputs.params, **inputs.reference}
     state = {f"params/{name}": params.unflatten(flat[where]) for name, flat in models.items()}
@@ -260,7 +260,7 @@ class _Results:
         assert self.epochs is not None
         self.epochs[epoch - self.first[row] :, row] = self.params.flatten(tensors)
 
-    def finish(self, row: int, state: State, last_grad: Tensors) -> None:
+    def finish(self, row: int, state: ClientState, last_grad: Tensors) -> None:
         for name, flat in self.models.items():
             flat[row] = self.params.flatten(state[f"params/{name}"])
         for name, value in self.extras.items():

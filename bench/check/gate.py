@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.algorithms import core
 from repfl.bench.check.gate_cells import SEEDS, cells, method_of, place_of
-from repfl.bench.check.gate_compare import Entry, Move, difference, first_move
+from repfl.bench.check.gate_compare import GateEntry, Move, difference, first_move
 from repfl.bench.errors import FAILED, UserError, one_line
 from repfl.bench.grid.methods import parse_spec
 from repfl.bench.run import cost
@@ -144,7 +144,7 @@ def read_reference(path: Path | None) -> dict[str, Any]:
 
 
 def _write_reference(
-    path: Path, entries: Mapping[str, Entry], history: list[Mapping[str, Any]]
+    path: Path, entries: Mapping[str, GateEntry], history: list[Mapping[str, Any]]
 ) -> None:
     """Write all or nothing; one line per cell, so that a change shows which cells it moved."""
     lines = [
@@ -163,7 +163,7 @@ def _write_reference(
 
 def entries(
     methods: Sequence[str], workers: int | None, plugins: tuple[str, ...] = ()
-) -> dict[str, Entry]:
+) -> dict[str, GateEntry]:
     """Compute the gate's cells in a folder of their own, and return their entries by key."""
     from repfl.bench.run import progress, runner
     from repfl.bench.run.task import Options
@@ -191,7 +191,7 @@ def entries(
         return {key: _entry(planned.cell, store, ends) for key, planned in chosen.items()}
 
 
-def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> Entry:
+def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> GateEntry:
     """Return the entry of a cell; one that could not be computed has none of its numbers."""
     record = store.get(cell.id)
     if record is not None:
@@ -201,7 +201,7 @@ def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> Entry:
     return {"version": cell.version, "status": status, "reason": reason}
 
 
-def entry_of(record: Record, store: Store) -> Entry:
+def entry_of(record: Record, store: Store) -> GateEntry:
     """Return the entry of a record, from the files as they were stored."""
     kept: dict[str, Any] = {
         "version": record.cell["version"],

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from repfl.bench.check.gate_cells import place_of
 from repfl.bench.grid.nested import dotted
 
-Entry = Mapping[str, Any]
+GateEntry = Mapping[str, Any]
 """What is kept of a cell: enough to say whether, where and by how much another run differs."""
 CLOSE = 1e-9
 """Relative difference of sizes that rounding may make. Measured: below 3e-11, between makers of
@@ -55,7 +55,7 @@ class Move:
     """What moved first: round, group of tensors or score, both numbers and their difference."""
 
 
-def difference(then: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[Move]:
+def difference(then: Mapping[str, GateEntry], now: Mapping[str, GateEntry]) -> list[Move]:
     """What moved between two sets of entries, named by the keys of places, by method and recipe."""
     found = []
     keys = [*now, *(key for key in then if key not in now)]
@@ -72,12 +72,12 @@ def difference(then: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[Move
     return found
 
 
-def _value(entry: Entry) -> float | None:
+def _value(entry: GateEntry) -> float | None:
     value = entry.get("metrics", {}).get("value")
     return None if value is None else float(value)
 
 
-def first_move(then: Entry | None, now: Entry | None) -> str:
+def first_move(then: GateEntry | None, now: GateEntry | None) -> str:
     """What moved first in one cell; nothing if all is within bounds."""
     if now is None:
         return "in the reference, and no longer a cell of the gate; --accept drops it"
@@ -94,7 +94,7 @@ def first_move(then: Entry | None, now: Entry | None) -> str:
 # -- in the order of a run -------------------------------------------------------------------------
 
 
-def _on_the_way(then: Entry, now: Entry) -> Iterator[FirstDifference]:
+def _on_the_way(then: GateEntry, now: GateEntry) -> Iterator[FirstDifference]:
     """What moved while the run went on, the first of every kind."""
     if then["partition"] != now["partition"]:
         yield FirstDifference(0, EARLY, "partition: clients hold other samples")
@@ -102,7 +102,7 @@ def _on_the_way(then: Entry, now: Entry) -> Iterator[FirstDifference]:
     yield from _scores(then, now)
 
 
-def _states(then: Entry, now: Entry) -> Iterator[FirstDifference]:
+def _states(then: GateEntry, now: GateEntry) -> Iterator[FirstDifference]:
     """The first round in which a group of tensors has another size; the group that moved most."""
     sizes = _by_round(then["norms"]), _by_round(now["norms"])
     for round_ in range(max(map(len, sizes))):
@@ -129,7 +129,7 @@ def _by_round(norms: Mapping[str, list[float | None]]) -> list[dict[str, float]]
     ]
 
 
-def _scores(then: Entry, now: Entry) -> Iterator[FirstDifference]:
+def _scores(then: GateEntry, now: GateEntry) -> Iterator[FirstDifference]:
     """The first round of every scoring point in which other numbers of samples were right."""
     if then["totals"] != now["totals"]:
         points = then["totals"] | now["totals"]
@@ -163,7 +163,7 @@ def _count_moved(then: str | None, now: str | None) -> str:
 # -- when it has ended -----------------------------------------------------------------------------
 
 
-def _outcomes(then: Entry, now: Entry) -> Iterator[FirstDifference]:
+def _outcomes(then: GateEntry, now: GateEntry) -> Iterator[FirstDifference]:
     """Metrics and diagnostics that moved although no state and no score did; the value first."""
     slack = 0.0 if then["counts"] == now["counts"] else _slack(then)
     for part in ("metrics", "arrays"):
@@ -183,7 +183,7 @@ def _pairs(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _slack(entry: Entry) -> float:
+def _slack(entry: GateEntry) -> float:
     """By how much an accuracy may differ where samples may: that many of the smallest client."""
     totals = [total for text in entry["totals"].values() for _, total in _pairs(text)]
     return SAMPLES / min(filter(None, totals), default=1)

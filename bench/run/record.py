@@ -78,7 +78,7 @@ def digests(run: Run) -> dict[str, str]:
     """Return what must be equal when the cell is computed again."""
     return {
         "state": of_tensors(run.state),
-        "curves": of_curves(run.rows, run.client_rows),
+        "curves": of_curves(run.rows, run.counts),
         "arrays": of_arrays(run.arrays),
     }
 
@@ -89,9 +89,7 @@ def siblings(run: Run) -> dict[str, bytes]:
 
     files = {
         "rounds.parquet": _parquet(("round", "name", "value"), run.rows),
-        "clients.parquet": _parquet(
-            ("round", "point", "client", "correct", "total"), run.client_rows
-        ),
+        "clients.parquet": _parquet(("round", "point", "client", "correct", "total"), run.counts),
     }
     arrays: dict[str, Any] = run.arrays
     if arrays:

@@ -11,20 +11,20 @@ from repfl.algorithms.core.method import methods
 from repfl.algorithms.engine import captured
 from repfl.algorithms.engine.batches import Batch, Feed
 from repfl.algorithms.engine.captured import Graph, Replayed
-from repfl.algorithms.engine.client import Client, State
+from repfl.algorithms.engine.client import Client, ClientState
 from repfl.algorithms.engine.training import Trainer
 from tests.algorithms import toys
 from tests.algorithms.test_engine import federation
 
 
 class Again:
-    """A recorder whose graphs are Python: a replay runs the step on the graph's own feed."""
+    """A capture whose graphs are Python: a replay runs the step on the graph's own feed."""
 
     def __init__(self) -> None:
         self.refused: set[object] = set()
         self.replays = 0
 
-    def record(self, body: captured.Body, feed: Feed, state: State) -> Graph:
+    def record(self, body: captured.Body, feed: Feed, state: ClientState) -> Graph:
         own = Feed(feed.index.clone(), {name: drawn.clone() for name, drawn in feed.draws.items()})
         memory = {kind: dict(named) for kind, named in state.items()}
         out: captured.Out = ({}, {})
@@ -45,10 +45,12 @@ def again(monkeypatch: pytest.MonkeyPatch) -> Again:
     """Steps are replayed from the second time on."""
     made = Again()
 
-    def steps(trainer: Trainer, step: Any, optimiser: Any, state: State, keys: Any) -> Replayed:
+    def steps(
+        trainer: Trainer, step: Any, optimiser: Any, state: ClientState, keys: Any
+    ) -> Replayed:
         return Replayed(step, state, keys)
 
-    monkeypatch.setattr(captured, "recorder", lambda: made)
+    monkeypatch.setattr(captured, "capture", lambda: made)
     monkeypatch.setattr(captured, "OFTEN", 2)
     monkeypatch.setattr(Trainer, "_steps", steps)
     return made

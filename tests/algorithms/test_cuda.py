@@ -49,11 +49,11 @@ def test_a_gpu_computes_what_a_cpu_computes(
     name: str, stack: int, often: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(captured, "OFTEN", often)
-    captured.recorder.cache_clear()
+    captured.capture.cache_clear()
     state = {k: v.cpu() for k, v in run(name, stack=stack).state.items()}
     assert toys.gap(state, run(name, "cpu").state) < 1e-9
-    assert not captured.recorder().refused
-    assert (captured.recorder().made > 0) == (often == 2)
+    assert not captured.capture().refused
+    assert (captured.capture().made > 0) == (often == 2)
 
 
 @pytest.mark.parametrize("model", ["cnn4", "lenet5", "resnet8", "resnet18-gn"])
@@ -81,7 +81,7 @@ def test_a_step_that_makes_the_gpu_wait_runs_as_it_is(
     stack: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(captured, "OFTEN", 2)
-    captured.recorder.cache_clear()
+    captured.capture.cache_clear()
 
     def plain(client: Client, batch: Batch) -> None:
         client.update(client.grad(batch))
@@ -101,7 +101,7 @@ def test_a_step_that_makes_the_gpu_wait_runs_as_it_is(
         start = fed.new_model().expand(4, -1)
         trained.append(fed.train_with(waits, {"params": start}).params.cpu())
     torch.testing.assert_close(*trained, rtol=0, atol=1e-9)
-    assert len(captured.recorder().refused) == 1
+    assert len(captured.capture().refused) == 1
 
 
 def test_half_precision_and_tensor_cores_train() -> None:

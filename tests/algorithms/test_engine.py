@@ -197,7 +197,7 @@ def test_methods_share_initial_models_cohorts_and_batches() -> None:
 
 def test_scores_of_participants_stand_under_their_own_numbers() -> None:
     run = toys.run("fedavg", participation=0.5, rounds=1)
-    scored = [client for _, point, client, *_ in run.client_rows if point == "pre_agg"]
+    scored = [client for _, point, client, *_ in run.counts if point == "pre_agg"]
     assert scored == run.fed.active.tolist() != list(range(3))
 
 

@@ -70,7 +70,7 @@ def test_newcomers_are_scored_once_and_change_nothing_of_the_others() -> None:
     scored = [(round_, name) for round_, name, _ in watched.rows if name.startswith("newcomers/")]
     assert {round_ for round_, _ in scored} == {watched.fed.rounds}
     assert (watched.fed.rounds, "newcomers/mean") in scored
-    counts = [row for row in watched.client_rows if row[1] == "newcomers"]
+    counts = [row for row in watched.counts if row[1] == "newcomers"]
     assert [row[2] for row in counts] == [0, 1]
 
 

@@ -197,7 +197,7 @@ def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(
     models = [plain.named(run.fed, before["w"][j]) for j in [0, *chosen]]
     worth = [float((plain.logits(p, x).argmax(1) == y).double().mean()) for p in models]
     assert [peers.notes(run, f"peers/{name}")[2] for name in ("own", "0", "1")] == worth
-    own = {row[:3]: row[3] / row[4] for row in run.client_rows}
+    own = {row[:3]: row[3] / row[4] for row in run.counts}
     assert own[3, "start", 0] == worth[0]
     assert run.arrays["peers"].sum(1).tolist() == [6] * 6
 
