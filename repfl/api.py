@@ -123,8 +123,7 @@ def run(
     `method` is a name, or `name[option=value]`; `hp` are further hyper-parameters. `recipe` is one
     of the papers' (`repfl.recipes()`), taken at `scale`, or one of your own; at scale `smoke` the
     data of a paper's recipe are replaced by digits. `plugins` are files that register methods.
-    `options` are those of `repfl run`: `results`, `device`, `precision`, `fresh`, `time_limit` and
-    so on.
+    `options` are those of `repfl run`: `results`, `device`, `precision`, `fresh` and so on.
     """
     planned = [_planned(_method(method, hp), recipe, seed, scale, plugins, options)]
     summary, store = _compute(planned, plugins, progress, options)

@@ -26,7 +26,7 @@ class Recorder(Network):
         stack: int,
         precision: str,
     ) -> None:
-        self.model = model.at(precision, device, dtype)
+        self.model = model.at(device, dtype)
         super().__init__(self.model.params, data.clients, recipe.training, device)
         self.recipe, self.dtype, self.stack, self.precision = recipe, dtype, stack, precision
         self.data = data.to(device, dtype)

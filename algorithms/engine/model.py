@@ -9,7 +9,6 @@ training is refused, since all clients share it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from copy import copy
 from math import prod
 from typing import Any
@@ -51,7 +50,6 @@ class Model:
         norms = [layer for layer in whole.modules() if isinstance(layer, NORMS[:3])]
         self.takes_single = all(isinstance(layer, BatchNorm2d) for layer in norms)
         """Whether batch norm copes with one value per channel; PyTorch's own refuses."""
-        self.half = False
         self.random = _check(self, whole)
         """Whether training draws random numbers, as dropout does."""
 
@@ -64,12 +62,11 @@ class Model:
                 layer.num_batches_tracked = None
         return body
 
-    def at(self, precision: str, device: torch.device, dtype: torch.dtype) -> Model:
-        """Return the same model on a device, with forward passes in bfloat16 if asked for."""
+    def at(self, device: torch.device, dtype: torch.dtype) -> Model:
+        """Return the same model on a device."""
         other = copy(self)
         other.body = self._headless().to(device, dtype)
         other.params = self.params.on(device)
-        other.half = precision == "bf16"
         return other
 
     def initial(self, streams: Streams, *address: int) -> Tensor:
@@ -110,15 +107,14 @@ class ClientModel:
         if body.training != training:
             body.train(training)
         inner = {name: self.tensors[name] for name in self.model.body_names}
-        with self._precision(x):
-            return functional_call(body, inner, (x,)).to(x.dtype)
+        out: Tensor = functional_call(body, inner, (x,))
+        return out
 
     def head(self, features: Tensor) -> Tensor:
         """Return the logits of features  [B, F] -> [B, classes]."""
         name = self.model.head_name
         weight, bias = self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"]
-        with self._precision(features):
-            return F.linear(features, weight, bias).to(features.dtype)
+        return F.linear(features, weight, bias)
 
     def eval(self) -> ClientModel:
         """Return the same model in evaluation mode: batch norm uses its statistics as they are."""
@@ -140,14 +136,6 @@ class ClientModel:
     def replace(self, tensors: Mapping[str, Tensor]) -> ClientModel:
         """Return the model with some of its tensors replaced."""
         return ClientModel(self.model, {**self.tensors, **tensors}, self.training)
-
-    @contextmanager
-    def _precision(self, x: Tensor) -> Iterator[None]:
-        if not self.model.half:
-            yield
-            return
-        with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
-            yield
 
 
 # -- a module's tensors ----------------------------------------------------------------------------

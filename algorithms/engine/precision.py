@@ -8,10 +8,9 @@ from typing import Literal, get_args
 
 import torch
 
-Precision = Literal["default", "fp32", "tf32", "bf16", "fp64"]
+Precision = Literal["default", "fp32", "fp64"]
 """default: on a GPU TF32 in clients' convolutions and matrix products alike; fp32: no TF32
-anywhere; bf16: forward passes in bfloat16, everything else in float32. Servers' algebra is never
-rounded to TF32.
+anywhere. Servers' algebra is never rounded to TF32.
 """
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 
@@ -19,7 +18,7 @@ PRECISIONS: tuple[str, ...] = get_args(Precision)
 @contextmanager
 def tensor_cores(precision: str, device: torch.device) -> Iterator[None]:
     """Allow or forbid TF32 in convolutions and matrix products."""
-    if device.type != "cuda" or precision not in ("default", "fp32", "tf32"):
+    if device.type != "cuda" or precision == "fp64":
         yield
         return
     value = "ieee" if precision == "fp32" else "tf32"

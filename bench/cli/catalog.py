@@ -35,12 +35,7 @@ def list_kind(
     """List everything of a kind. `--scale` and `--grid` are about recipes, `--results` about
     artefacts.
     """
-    from repfl.bench.grid import catalog
-
-    if kind == "methods":
-        facts = catalog.method_summaries(plugin or ())
-    else:
-        facts = _facts(kind, scale, grid or (), plugin or (), results)
+    facts = _facts(kind, scale, grid or (), plugin or (), results)
     if as_json:
         print_json(facts)
         return 0
@@ -58,6 +53,8 @@ def _facts(
     if kind not in COLUMNS:
         raise unknown("kind", kind, COLUMNS)
     plugins.load(paths)
+    if kind == "methods":
+        return catalog.method_summaries()
     if kind == "models":
         from repfl.algorithms.models import MODELS
 

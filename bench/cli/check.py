@@ -238,8 +238,6 @@ def collect(
         print(f"{path}: {added} line{'s' if added != 1 else ''} added, {kept} kept")
     for line in found.conflicts:
         print(f"finding: {line}")
-    if found.half:
-        print(f"{found.half} records of bfloat16 are left out: measured values are of float32")
     for name, count in sorted(found.beside.items()):
         print(f"{count} records of {name} are of no row of this grid: name it with --method")
     if not found.files:

@@ -196,9 +196,8 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
         raise UserError(f"--stack {launch.stack} is not valid; valid: a whole number >= 1")
     if launch.per_gpu < 1:
         raise UserError(f"--per-gpu {launch.per_gpu} is not valid; valid: a whole number >= 1")
-    for name, value in (("--time-limit", launch.time_limit), ("--checkpoint", launch.checkpoint)):
-        if value is not None and not value > 0:
-            raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
+    if not launch.checkpoint > 0:
+        raise UserError(f"--checkpoint {launch.checkpoint:g} is not valid; valid: a number > 0")
     kept_models.check(launch.keep_models)
     if launch.track:
         trackers.create(launch.track)
@@ -210,7 +209,6 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
         stack=launch.stack or 0,
         precision=launch.precision,
         checkpoint_every=launch.checkpoint,
-        time_limit=launch.time_limit,
         fresh=launch.fresh,
         keep_models=launch.keep_models,
         track=launch.track,

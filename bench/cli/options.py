@@ -112,12 +112,7 @@ Stack = Annotated[
         help="clients computed at once, below torch.vmap (default: 1, or 32 of a tiny model)"
     ),
 ]
-Precision = Annotated[
-    str,
-    typer.Option(
-        help="default (PyTorch's own), fp32 (no TF32), tf32, bf16 (forward passes) or fp64"
-    ),
-]
+Precision = Annotated[str, typer.Option(help="default (TF32 on a GPU), fp32 (no TF32) or fp64")]
 Unmeasured = Annotated[
     bool,
     typer.Option("--unmeasured", help="only cells that no measured value came with the code for"),
@@ -142,7 +137,6 @@ KeepModels = Annotated[
 Track = Annotated[
     str, typer.Option(help="follow runs by tensorboard, wandb, mlflow or your own module:Class")
 ]
-TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]
 Checkpoint = Annotated[float, typer.Option(help="seconds between two checkpoints of a cell")]
 
 
@@ -174,7 +168,6 @@ class Launch:
     precision: Precision = "default"
     results: Results = None
     fresh: Fresh = False
-    time_limit: TimeLimit = None
     checkpoint: Checkpoint = 60.0
     keep_models: KeepModels = ""
     track: Track = ""

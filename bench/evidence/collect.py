@@ -31,8 +31,6 @@ class Collected:
     files: list[tuple[Path, int, int]] = field(default_factory=list)
     """Files, how many of their lines are new or improved, and how many were there already."""
     conflicts: list[str] = field(default_factory=list)
-    half: int = 0
-    """Records of half precision, which are left out."""
     beside: Counter[str] = field(default_factory=Counter)
     """By method, records of the same recipes that are of no planned cell: they are left out too."""
 
@@ -116,9 +114,6 @@ def _add(
     """Add one finished cell, and what was read of it; return whether it is finished."""
     record = library.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
-        return False
-    if provenance.half(record.provenance):
-        done.half += 1
         return False
     named = replace(record, provenance={**record.provenance, "contributor": contributor})
     line = Line(named, item.column)

@@ -9,17 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.evidence import floors
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.line import Line, counts_frame, curves_frame
 from repfl.bench.evidence.selection import choices
-from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.methods import entry
 from repfl.bench.grid.nested import dotted
 from repfl.bench.grid.planned import Planned
-from repfl.bench.store import provenance, versions
-from repfl.paper_tables.core.evidence import HALF, STALE, TRIAL, Arrays, Reduce
+from repfl.bench.store import versions
+from repfl.paper_tables.core.evidence import STALE, TRIAL, Arrays, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN, Noise
 
 
@@ -88,7 +86,6 @@ class PlannedEvidence:
             **flatten(item.cell.hp, "hp."),
             **flatten(recipe, "recipe."),
             **flatten(metrics.get("floor", {}), "floor."),
-            **flatten(self._global_floor(item), "floor.global."),
             **flatten(metrics.get("traffic", {}), "traffic."),
             "parameters": metrics.get("parameters"),
             "metrics": metrics,
@@ -103,23 +100,12 @@ class PlannedEvidence:
             return "skipped", item.skip, {}, {}
         return "missing", self._known.why_missing(cell), {}, {}
 
-    def _global_floor(self, item: Planned) -> Mapping[str, float]:
-        """What one constant for all clients reaches, where that is known."""
-        seed = item.cell.recipe["partition"].get("seed")
-        place = (item.column, item.cell.seed if seed is None else int(seed))
-        return self._global_floors.get(place, {})
-
-    @cached_property
-    def _global_floors(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
-        own = self.scale == "paper" and self._planned[0].paper in grids.files()
-        return floors.one_for_all(self._planned[0].paper) if own else {}
-
     def _tier(self, line: Line | None, origin: Mapping[str, Any], cell: Cell) -> str:
         """How well a number is founded, and whether it is stale."""
         if line is not None:
             founded, standing = self._known.tiers[line.cell], line.standing
         else:
-            founded = HALF if provenance.half(origin) else ""
+            founded = ""
             standing = versions.of_record(origin, cell.json)
         return ", ".join(filter(None, (founded, "" if standing.current else STALE)))
 

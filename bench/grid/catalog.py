@@ -4,7 +4,6 @@ recipes.
 
 from __future__ import annotations
 
-import ast
 import csv
 import inspect
 from collections.abc import Mapping, Sequence
@@ -23,43 +22,20 @@ if TYPE_CHECKING:
     from repfl.datasets.core.registry import Dataset
 
 METHOD_FILES = Path(__file__).parents[2] / "algorithms"
-SUMMARY = {"family": "", "year": 0, "version": 1, "needs": (), "paper": "", "title": ""}
-"""What is listed of a method, with the values that `register` has by default."""
+SUMMARY = ("family", "year", "version", "needs", "paper", "title")
+"""What is listed of a method."""
 
 
 # -- methods ---------------------------------------------------------------------------------------
 
 
-def method_summaries(paths: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return a few facts on every method. Those of this repository are read from the `register`
-    calls in their files, since importing the methods would import PyTorch, which takes seconds.
-    """
-    from repfl.bench.grid import plugins
+def method_summaries() -> list[dict[str, Any]]:
+    """Return a few facts on every method."""
+    from repfl.algorithms.core.method import methods
 
-    if paths or plugins.entry_points(group=plugins.GROUP):
-        from repfl.algorithms.core.method import methods
-
-        plugins.load(paths)
-        found = {name: vars(entry) for name, entry in methods().items()}
-    else:
-        found = dict(pair for file in METHOD_FILES.glob("*.py") for pair in _registered(file))
     return [
-        {"name": name, **{key: found[name].get(key, default) for key, default in SUMMARY.items()}}
-        for name in sorted(found)
-    ]
-
-
-def _registered(file: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Return the names and keyword arguments of the `@register` decorators in a file."""
-    classes = [node for node in ast.parse(file.read_bytes()).body if isinstance(node, ast.ClassDef)]
-    calls = [call for node in classes for call in node.decorator_list if isinstance(call, ast.Call)]
-    return [
-        (
-            ast.literal_eval(call.args[0]),
-            {str(each.arg): ast.literal_eval(each.value) for each in call.keywords},
-        )
-        for call in calls
-        if isinstance(call.func, ast.Name) and call.func.id == "register"
+        {key: getattr(entry, key) for key in ("name", *SUMMARY)}
+        for _, entry in sorted(methods().items())
     ]
 
 

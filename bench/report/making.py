@@ -53,8 +53,6 @@ class Reported:
     problems: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     """The artefacts that could not be made or drawn, by `paper/name`."""
-    fresh: bool = False
-    """Whether anything had to be made."""
     runs: int = 0
     """How many runs are behind it."""
 
@@ -75,7 +73,6 @@ def report(asked: Asked, store: Store, out: Path) -> Reported:
             if part is None:
                 part, files = _part(mine, store, out, asked)
                 part = kept.put(f"paper-{paper}", key, part, files)
-                found.fresh = True
             parts.append(part)
             keys.append(key)
         found.sheets = [
@@ -159,7 +156,6 @@ def _part(
         "sheets": [as_json().dump_python(each, mode="json") for each in sheets],
         "runs": told,
         "readings": _readings(results),
-        "pairing": _pairing(results),
         "problems": list(dict.fromkeys(problems)),
         "failed": list(dict.fromkeys([*failed, *undrawn])),
     }
@@ -173,14 +169,6 @@ def _readings(results: Iterable[Result]) -> list[list[str]]:
 
     found = readings(result.frame for result in results if isinstance(result, Table))
     return _lines("what the printed ± is taken for", found)
-
-
-def _pairing(results: Iterable[Result]) -> list[list[str]]:
-    """Return how many claims have which state with and without pairing: a head and lines."""
-    from repfl.paper_tables.core.claims import pairing
-
-    claims = [claim for result in results for claim in result.claims]
-    return _lines("differences between cells", pairing(claims)) if claims else []
 
 
 def _lines(corner: str, found: pd.DataFrame) -> list[list[str]]:
@@ -286,10 +274,6 @@ def _wants(
     return found
 
 
-def _by_paper(parts: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    return {part["sheets"][0]["paper"]: part[name] for part in parts if part[name]}
-
-
 def _book(
     asked: Asked,
     parts: Sequence[Mapping[str, Any]],
@@ -314,10 +298,9 @@ def _book(
         facts.still_open(asked.planned, runs, asked.again) if asked.best else {},
         test,
         {name: facts.of_method(name) | {"again": asked.again} for name in names},
-        {name: facts.of_dataset(name, asked.planned) for name in datasets},
+        {name: facts.of_dataset(name) for name in datasets},
         facts.origins(runs),
-        _by_paper(parts, "readings"),
-        _by_paper(parts, "pairing"),
+        {part["sheets"][0]["paper"]: part["readings"] for part in parts if part["readings"]},
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
         str(out),
         facts.repository(),

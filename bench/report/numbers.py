@@ -14,10 +14,9 @@ from repfl.paper_tables.core.verdict import EXACT
 
 MINUS = "\N{MINUS SIGN}"
 PLUS_MINUS = " ± "
-MARKS = {"half": "ʰ", "measured": "ᵐ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
+MARKS = {"measured": "ᵐ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
 """How well a number is founded."""
 MEANING = {
-    "half": "half precision: forward passes in bfloat16; not float32's number",
     "measured": "measured once",
     "confirmed": "confirmed on another platform, within a point and the noise of a run",
     "stale": "stale: of another version than today's: engine, method, data set or rule",

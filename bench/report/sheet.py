@@ -209,8 +209,6 @@ class Book:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     readings: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     """By paper, verdicts counted by reading of its printed ±: a head and lines."""
-    pairing: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    """By paper, states of claims counted with and without pairing, likewise."""
     records: str = ""
     """The folder of records, relative to the report."""
     out: str = "."

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from repfl.bench.errors import StoreError, UserError, one_line
 from repfl.bench.run import cost, machine, record
-from repfl.bench.run.compute import Interrupted, Limit, compute, keep
+from repfl.bench.run.compute import Interrupted, compute, keep
 from repfl.bench.run.task import Options, Outcome, Task, Tell
 from repfl.bench.store.locks import claim, holder
 from repfl.bench.store.provenance import data_here
@@ -84,10 +84,8 @@ def _attempt(
         return compute(task, options, store, tell, stop)
     except (Interrupted, *REFUSALS):
         raise
-    except (Diverged, Limit) as error:
-        late = isinstance(error, Limit)
-        status, trace = "failed" if late else "diverged", _trace(error)
-        return _without(task, options, store, status, one_line(error), trace, resumable=late)
+    except Diverged as error:
+        return _without(task, options, store, "diverged", one_line(error), _trace(error))
     # a failing cell must not stop the grid, whatever it raises
     except (Exception, SystemExit) as error:
         if options.stack < 2 or not _out_of_memory(error):

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from math import inf
-from types import FrameType
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import torch
 
 from repfl.bench.errors import StoreError
 from repfl.bench.run import kept_models, machine, record, trackers
-from repfl.bench.run.task import GRACE, Clocks, Options, Task, Tell
+from repfl.bench.run.task import Clocks, Options, Task, Tell
 from repfl.bench.store import checkpoint, provenance, versions
 from repfl.bench.store.reported import summarise
 from repfl.bench.store.store import MODELS, Record, Store
@@ -27,10 +23,6 @@ if TYPE_CHECKING:
 
 class Interrupted(Exception):
     """The user wants to stop; the checkpoint is written."""
-
-
-class Limit(BaseException):
-    """The cell has used up its time; no method's `except Exception` holds it up."""
 
 
 def compute(
@@ -50,10 +42,7 @@ def compute(
     clients = clients_of(cell)
     run = make(cell, clients, options)
     facts = _facts(task, clients, options)
-    with _alarm(options, begun.wall):
-        earlier, known = _begin(run, store, cell.id, facts)
-    limit = inf if options.time_limit is None else options.time_limit
-    _within(limit, earlier, run)
+    earlier, known = _begin(run, store, cell.id, facts)
     tell(cell.id, run.round)
     saved = time.perf_counter()
     norms = [record.norms(run)] if options.norms else []
@@ -61,8 +50,7 @@ def compute(
     with trackers.following(options.track, cell, options.results) as follow:
         while not run.done:
             past = len(run.rows)
-            with _alarm(options, begun.wall - earlier.wall):
-                counter.step(run)
+            counter.step(run)
             norms += [record.norms(run)] if options.norms else []
             if options.keep_models:
                 kept_models.save(run, options.keep_models, store, cell.id)
@@ -70,14 +58,12 @@ def compute(
             tell(cell.id, run.round)
             if run.done:
                 break
-            spent, interrupted = earlier.since(begun), stop()
-            late = spent.wall > limit
-            if interrupted or late or time.perf_counter() - saved >= options.checkpoint_every:
-                _save(run, store, cell.id, facts, spent, counter.known)
+            interrupted = stop()
+            if interrupted or time.perf_counter() - saved >= options.checkpoint_every:
+                _save(run, store, cell.id, facts, earlier.since(begun), counter.known)
                 saved = time.perf_counter()
             if interrupted:
                 raise Interrupted
-            _within(limit, spent, run)
     if change := process_state.moved(before):
         raise StoreError(
             f"method {cell.method!r} changes {change}: this process cannot be trusted with another"
@@ -93,14 +79,6 @@ def compute(
         made["models"] = options.keep_models
         files[MODELS] = checkpoint.models_of(store, cell.id).read_bytes()
     return keep(store, Record(cell.id, cell.json, "done", "", metrics, made), files)
-
-
-def _within(limit: float, spent: Clocks, run: Run) -> None:
-    """Give a cell up whose runs, the earlier ones included, have used up its time."""
-    if spent.wall > limit:
-        raise Limit(
-            f"time limit of {limit:g} s reached after round {run.round} of {run.fed.rounds}"
-        )
 
 
 def _first_use(metrics: Sequence[str]) -> None:
@@ -120,32 +98,6 @@ def keep(
     if not keep_checkpoint:
         checkpoint.drop(store, record.id)
     return whole
-
-
-@contextmanager
-def _alarm(options: Options, begun: float) -> Iterator[None]:
-    """Break off a round that overruns the cell's time limit by far; nothing is being written here.
-
-    Signals reach the main thread alone: elsewhere, as in a notebook's thread, the limit holds
-    between rounds only.
-    """
-    limit, main = options.time_limit, threading.main_thread()
-    if limit is None or threading.current_thread() is not main:
-        yield
-        return
-
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise Limit(f"time limit of {limit:g} s reached within a round")
-
-    left = begun + limit + GRACE - time.perf_counter()
-    before = signal.signal(signal.SIGALRM, ring)
-    # and again every second, should something hold up the first
-    signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 # -- checkpoints -----------------------------------------------------------------------------------

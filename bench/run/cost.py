@@ -57,7 +57,7 @@ def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[f
     from repfl.algorithms import models
 
     built = models.build(model, channels=channels, size=size, classes=classes)
-    net = built.at("default", torch.device("meta"), torch.float32)
+    net = built.at(torch.device("meta"), torch.float32)
     tensors = {s.name: torch.empty(s.shape, device="meta") for s in net.params}
     for s in net.params.trained:
         tensors[s.name].requires_grad_()

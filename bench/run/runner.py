@@ -24,7 +24,6 @@ from repfl.bench.run.attempt import counts_as_done
 from repfl.bench.run.executors import EXECUTORS
 from repfl.bench.run.record import now
 from repfl.bench.run.task import Options, Outcome, Task
-from repfl.bench.store import provenance
 from repfl.bench.store.locks import held, sweep
 from repfl.bench.store.store import Record, Store, stored_result
 
@@ -206,12 +205,6 @@ def _finished(store: Store, item: Planned, options: Options, ending: Ending) -> 
     record = stored_result(store, item.cell.id)
     if record is None:
         return False
-    if provenance.half(record.provenance) != (options.precision == provenance.HALF):
-        raise UserError(
-            f"{store.folder(record.id)} was computed with precision"
-            f" {record.provenance['precision']}, not {options.precision}; numbers of bfloat16 are"
-            " kept apart from others: name another folder with --results"
-        )
     if not counts_as_done(record, options):
         return False
     ending.there.append(record)

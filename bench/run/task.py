@@ -10,9 +10,7 @@ from math import inf
 from repfl.bench.grid.cell import Cell
 
 GRACE = 15.0
-"""Seconds that cells get to write a checkpoint after the user asked to stop, and that a round may
-overrun the time limit.
-"""
+"""Seconds that cells get to write a checkpoint after the user asked to stop."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,6 @@ class Options:
     stack: int = 1
     """Clients computed at once; 0: by the size of the model."""
     checkpoint_every: float = 60.0
-    time_limit: float | None = None
     fresh: bool = False
     began: str = ""
     """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is

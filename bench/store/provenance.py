@@ -35,15 +35,6 @@ KERNEL_VARIABLES = (
 """Environment variables that make numeric libraries use other kernels, hence other bits."""
 
 
-HALF = "bf16"
-"""The precision whose numbers are kept apart: forward passes in bfloat16."""
-
-
-def half(made: Mapping[str, Any]) -> bool:
-    """Return whether numbers are of half precision, and so not to be mixed with others."""
-    return made.get("precision") == HALF
-
-
 @lru_cache(maxsize=1)
 def commit() -> dict[str, Any]:
     """Return the commit of this clone, and whether anything differs from it; both None outside a

@@ -8,7 +8,6 @@ sides (`conditions`, `sides`). `counted` is the form of sentences on numbers tha
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -18,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.core.conditions import Condition, Form
-from repfl.paper_tables.core.result import Claim, State
+from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.sides import Known, Side, join, level_of
 
 
@@ -100,7 +99,7 @@ def judge(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
     theirs = tell(printed, there, said.about) if said.print_ else ""
     told = f"ours: {mine} ({ours.seeds(condition)})" if mine else NOT_RUN[scale == "paper"]
     known = filter(None, (ours.of(leaf.difference) for leaf in condition.leaves()))
-    claim = Claim(
+    return Claim(
         said.name,
         said.text,
         found,
@@ -121,20 +120,6 @@ def judge(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
         few_seeds=any(each.paired == "client" for each in known),
         ours=said.own,
     )
-    apart = Side(frame.drop(columns="by_seed", errors="ignore"), "ours")
-    alone = replace(claim, found=apart.answer(condition, level_of(condition)), few_seeds=False)
-    return replace(claim, unpaired=alone.state)
-
-
-def pairing(claims: Iterable[Claim]) -> pd.DataFrame:
-    """Count the states of the papers' claims as they are, and if nothing were paired."""
-    states = [(claim.unpaired or claim.state, claim.state) for claim in claims if not claim.ours]
-    counts = {
-        name: Counter(pair[place] for pair in states)
-        for place, name in enumerate(("cells taken as independent", "paired by seed or client"))
-    }
-    lines = {name: {str(s): count[s] for s in State} for name, count in counts.items()}
-    return pd.DataFrame.from_dict(lines, orient="index")
 
 
 Numbers = Mapping[str, float]

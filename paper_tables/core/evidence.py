@@ -171,9 +171,7 @@ def _metrics(cell: pd.Series) -> Mapping[str, Any]:
     return metrics if isinstance(metrics, Mapping) else {}
 
 
-HALF = "half"
-"""A number that was computed here in half precision."""
-TIERS = (HALF, "measured", "confirmed")
+TIERS = ("measured", "confirmed")
 """How well a number is founded, the weakest first; most that were computed here have none."""
 STALE = "stale"
 

@@ -35,8 +35,7 @@ def measure(
     scored = point or first(cells, "recipe.evaluation.point")
     return found | {
         "rule": rule or first(cells, "recipe.evaluation.rule", ""),
-        "global": bool(first(cells, "one_model", False)) and scored == "post_agg",
-        "global_floor": constant_floor(done, f"floor.global.{average}"),
+        "one_model": bool(first(cells, "one_model", False)) and scored == "post_agg",
         "expected": model,
     }
 

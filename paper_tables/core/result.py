@@ -68,8 +68,6 @@ class Claim:
     """
     ours: bool = False
     """Whether it is a check of this suite that the paper does not state."""
-    unpaired: State | None = None
-    """Its state if no seeds or clients were paired; None: pairing does not enter it."""
 
     @property
     def holds(self) -> bool | None:

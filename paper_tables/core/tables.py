@@ -176,9 +176,9 @@ def _other_rule(printed: str, ours: str) -> str:
 
 def _mark(cell: dict[str, Any], printing: Printing) -> str:
     """What a reader must know beside the verdict."""
-    # one model for all clients is held against one constant for all, a personal one against its own
-    floor = cell.get("global_floor", nan) if cell.get("global") else cell["floor"]
-    low = cell["scale"] == "paper" and at_floor(cell["published"], floor)
+    # one model for all clients is not held against a constant of each client's own
+    own = cell["scale"] == "paper" and not cell.get("one_model")
+    low = own and at_floor(cell["published"], cell["floor"])
     best = printing.rule == cell.get("rule", "") == "max"
     return "; ".join(mark for mark, applies in ((AT_FLOOR, low), (BEST_ROUND, best)) if applies)
 

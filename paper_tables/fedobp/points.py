@@ -41,7 +41,7 @@ FIELDS = [
     "ratio",
     "wire",
 ]
-OURS_ALONE = ("floor", "global", "rule", "expected")
+OURS_ALONE = ("floor", "one_model", "rule", "expected")
 """What a verdict needs of ours beside what is shown."""
 SETTING = re.compile(r"rounds=(\d+); q=([\d.]+)")
 
@@ -146,7 +146,7 @@ def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
     missing: dict[str, Any] = {
         "seeds": 0,
         "floor": nan,
-        "global": False,
+        "one_model": False,
         "rule": "",
         "expected": None,
     }

@@ -111,7 +111,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def check(numbers: pd.DataFrame, scale: str) -> Claim:
-    """Section 3.3 on the stability check, as `bench/examples/without_check.py` tries it: accuracy
+    """Section 3.3 on the stability check, as `bench/studies/without_check.py` tries it: accuracy
     with the check minus that without, paired by seed, round by round.
     """
     value = numbers.set_index(["quantity", "round", "seed"])["value"]

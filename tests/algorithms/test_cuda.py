@@ -104,8 +104,6 @@ def test_a_step_that_makes_the_gpu_wait_runs_as_it_is(
     assert len(captured.capture().refused) == 1
 
 
-def test_half_precision_and_tensor_cores_train() -> None:
-    whole = run("fedavg", dtype=torch.float32, precision="fp32")
-    for precision, bar in (("tf32", 0.05), ("bf16", 0.3)):
-        less = run("fedavg", dtype=torch.float32, precision=precision)
-        assert toys.gap(whole.state, less.state) < bar
+def test_tensor_cores_train() -> None:
+    whole, less = (run("fedavg", dtype=torch.float32, precision=p) for p in ("fp32", "default"))
+    assert toys.gap(whole.state, less.state) < 0.05

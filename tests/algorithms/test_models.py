@@ -107,7 +107,7 @@ SIZES = {"cnn4": 32, "lenet5": 28, "mlp": 8, "resnet8": 32, "resnet18-gn": 32, "
 @pytest.mark.parametrize(("name", "size"), SIZES.items())
 def test_stacked_clients_compute_what_single_ones_do(name: str, size: int) -> None:
     net = models.build(name, channels=1, size=size, classes=5)
-    net = net.at("default", torch.device("cpu"), torch.float64)
+    net = net.at(torch.device("cpu"), torch.float64)
     flat = torch.stack([net.initial(Streams(0), client) for client in range(2)]).double()
     x = torch.from_numpy(Streams(1).at("x").standard_normal((2, 3, 1, size, size)))
     forward = torch.vmap(lambda named, x: net.bind(named, training=True)(x))

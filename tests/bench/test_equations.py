@@ -12,7 +12,7 @@ import torch
 
 from repfl.bench.grid.grid import files
 
-EQUATIONS = runpy.run_path(str(Path(__file__).parents[2] / "bench/examples/equations.py"))
+EQUATIONS = runpy.run_path(str(Path(__file__).parents[2] / "bench/studies/equations.py"))
 TRIED, Toy = EQUATIONS["TRIED"], EQUATIONS["Toy"]
 
 

@@ -23,7 +23,7 @@ LOGGED = {"mode": "flbench", "body_epochs": 1, "detach": True, "newcomer": "glob
 @pytest.fixture
 def two_workers(plugged: Callable[[Path], None]) -> Any:
     """The module that the example makes."""
-    plugged(ROOT / "bench/examples/two_workers.py")
+    plugged(ROOT / "bench/studies/two_workers.py")
     return sys.modules[type(build("flute-two-workers")).__module__]
 
 
@@ -57,7 +57,7 @@ def test_one_worker_returns_every_head_to_its_client_and_two_do_not(
 
 
 def test_the_selection_skew_is_noted_beside_the_same_run(plugged: Callable[[Path], None]) -> None:
-    plugged(ROOT / "bench/examples/selection_skew.py")
+    plugged(ROOT / "bench/studies/selection_skew.py")
     noted, plain = (toys.run(n, {"degree": 2}, rounds=3) for n in ("selection-skew", "pfeddst"))
     assert torch.equal(noted.state["w"], plain.state["w"])
     notes = {name: value for round_, name, value in noted.rows if round_ == 3}
@@ -69,7 +69,7 @@ def test_the_selection_skew_is_noted_beside_the_same_run(plugged: Callable[[Path
 def test_the_skew_is_the_mean_loss_on_chosen_peers_over_that_on_all(
     plugged: Callable[[Path], None],
 ) -> None:
-    plugged(ROOT / "bench/examples/selection_skew.py")
+    plugged(ROOT / "bench/studies/selection_skew.py")
     skew = sys.modules[type(build("selection-skew")).__module__].skew
     one = torch.tensor([[0.5, 2.0, 4.0], [3.0, 0.5, 3.0], [1.0, 2.0, 0.5]])
     assert skew(one, torch.zeros(3), ~torch.eye(3, dtype=torch.bool)) == pytest.approx(1.0)
@@ -81,7 +81,7 @@ def test_the_skew_is_the_mean_loss_on_chosen_peers_over_that_on_all(
 
 
 def test_without_the_check_frozen_entries_stay_frozen(plugged: Callable[[Path], None]) -> None:
-    plugged(ROOT / "bench/examples/without_check.py")
+    plugged(ROOT / "bench/studies/without_check.py")
     returned = {}
     for name in ("without-check", "star-pfl"):
         run = toys.run(name, rounds=1)

@@ -89,9 +89,8 @@ def of_method(name: str) -> dict[str, Any]:
     return catalog.method_facts(name) if known_entry(name) else {"name": name}
 
 
-def of_dataset(name: str, planned: Sequence[Planned]) -> dict[str, Any]:
-    """Return what the registry says of a data set, with pictures of its splits."""
-    from repfl.bench.report.site import splits
+def of_dataset(name: str) -> dict[str, Any]:
+    """Return what the registry says of a data set."""
     from repfl.datasets.core.registry import get, names
 
     if name not in names():
@@ -107,7 +106,6 @@ def of_dataset(name: str, planned: Sequence[Planned]) -> dict[str, Any]:
         "splits": {split: f"{size:,}" for split, size in known.splits.items()},
         "megabytes": round(known.size / 1e6),
         "command": "" if known.embedded else f"repfl data get {name}",
-        "pictures": splits.pictures(name, planned),
     }
 
 

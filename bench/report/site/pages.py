@@ -15,7 +15,7 @@ from markupsafe import Markup
 from repfl.bench.report import numbers, overview
 from repfl.bench.report.links import embedded, emphasise, linked, noted, readme, slug
 from repfl.bench.report.sheet import Book, Number, Sheet
-from repfl.bench.report.site import compare, words
+from repfl.bench.report.site import words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
@@ -54,7 +54,6 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
             "paper.html.j2",
             s=summary,
             readings=book.readings.get(summary.paper),
-            pairing=book.pairing.get(summary.paper),
             notes=bool(notes),
             thumbs=_thumbs(summary),
         )
@@ -74,7 +73,6 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **told)
     if board:
         yield page("leaderboard.html", "leaderboard.html.j2", picture=_picture(book, board.picture))
-    yield page("compare.html", "compare.html.j2", data=compare.runs(book))
     if book.test:
         yield page("selftest.html", "selftest.html.j2", **_self_test(book.test))
     meanings = {word: text.removeprefix(f"{word}: ") for word, text in numbers.MEANING.items()}
@@ -96,7 +94,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "state": overview.state,
     }
     commit = str(book.provenance.get("report made at commit", "unknown"))
-    scripts = ("plot.js", "app.js", "number.js", "compare.js")
+    scripts = ("plot.js", "app.js", "number.js")
     environment.globals |= {
         "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),
         "script": Markup("".join((TEMPLATES / name).read_text("utf-8") for name in scripts)),

@@ -158,7 +158,6 @@ def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
             "interval margin rule",
         ],
         ["Contest a statement", "help", "how.html#contest", "author disagree error report"],
-        ["Compare two methods", "page", "compare.html", "against pairs"],
     ]
     claims = [(s, c) for s in book.sheets for c in s.claims]
     return found + [

@@ -130,7 +130,7 @@ def capacity(options: Options) -> int:
 # -- on the machines -------------------------------------------------------------------------------
 
 
-class Board:
+class Mailbox:
     """An actor beside the driver: cells write how far they are, and read whether to stop."""
 
     def __init__(self) -> None:
@@ -149,17 +149,17 @@ class Board:
 
 
 class Messenger:
-    """Tells the board about a cell. It never waits: an answer is read with the next message."""
+    """Tells the mailbox about a cell. It never waits: an answer is read with the next message."""
 
-    def __init__(self, board: Any) -> None:
-        self.board, self.last, self.stopping = board, 0.0, False
+    def __init__(self, mailbox: Any) -> None:
+        self.mailbox, self.last, self.stopping = mailbox, 0.0, False
         self.answer: Any = None
 
     def __call__(self, cell: str, rounds: int) -> None:
         if time.monotonic() - self.last >= PERIOD:
             self.last = time.monotonic()
             self.stop()
-            self.answer = self.board.tell.remote(cell, rounds)
+            self.answer = self.mailbox.tell.remote(cell, rounds)
 
     def stop(self) -> bool:
         """Return whether the cell should end: the user wants it, or the driver is gone."""
@@ -174,13 +174,13 @@ class Messenger:
         return self.stopping
 
 
-def _compute(task: Task, options: Options, plugins: Mapping[str, str], board: Any) -> Outcome:
+def _compute(task: Task, options: Options, plugins: Mapping[str, str], mailbox: Any) -> Outcome:
     """Compute one cell, on whichever machine Ray has chosen."""
     import ray
 
-    messenger = Messenger(board)
+    messenger = Messenger(mailbox)
     try:
-        if ray.get(board.tell.remote(task.cell.id, 0)):
+        if ray.get(mailbox.tell.remote(task.cell.id, 0)):
             return Outcome(task.cell.id, "interrupted", "stopped by the user")
         own = tuple(_unpacked(path, text) for path, text in plugins.items())
         options = replace(options, device=machine.places(options.device)[0], plugins=own)
@@ -212,7 +212,7 @@ def execute(
         while driver.tries or (driver.waiting and driver.deadline is None):
             if stop() and driver.deadline is None:
                 driver.deadline = time.monotonic() + GRACE
-                driver.ray.get(driver.board.stop.remote())
+                driver.ray.get(driver.mailbox.stop.remote())
             driver.submit(workers)
             yield from driver.collect()
             driver.listen(tell)
@@ -236,7 +236,9 @@ class Driver:
         here = NodeAffinitySchedulingStrategy(
             self.ray.get_runtime_context().get_node_id(), soft=False
         )
-        self.board = self.ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
+        self.mailbox = (
+            self.ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+        )
         self.plugins = self.ray.put(
             {path: Path(path).read_text(encoding="utf-8") for path in files(options.plugins)}
         )
@@ -253,7 +255,7 @@ class Driver:
             else:
                 needs = {"num_gpus": 1 / self.options.per_gpu}
             compute = self.compute.options(num_cpus=1, max_retries=0, **needs)
-            reference = compute.remote(task, self.options, self.plugins, self.board)
+            reference = compute.remote(task, self.options, self.plugins, self.mailbox)
             self.tries[reference] = task, number
 
     def collect(self) -> Iterator[Outcome]:
@@ -286,11 +288,11 @@ class Driver:
         return None
 
     def listen(self, tell: Tell) -> None:
-        """Read the board, now and then."""
+        """Read the mailbox, now and then."""
         if time.monotonic() - self.last < PERIOD:
             return
         self.last = time.monotonic()
-        rounds = self.ray.get(self.board.read.remote())
+        rounds = self.ray.get(self.mailbox.read.remote())
         for task, _ in self.tries.values():
             if task.cell.id in rounds:
                 tell(task.cell.id, rounds[task.cell.id])
@@ -306,4 +308,4 @@ class Driver:
         for reference in self.tries:
             with suppress(self.ray.exceptions.RayError):
                 self.ray.cancel(reference, force=True)
-        self.ray.kill(self.board)
+        self.ray.kill(self.mailbox)

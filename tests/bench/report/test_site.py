@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
@@ -145,23 +144,7 @@ def test_a_search_is_left_by_escape_from_a_hit(watched: Watched, folder: Path) -
     assert page.evaluate("document.activeElement.id") == "search"
 
 
-def test_two_methods_are_compared_in_pairs(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "compare.html", "#FedAvg/Separate")
-    said = page.locator("#verdict").inner_text()
-    assert said.startswith(
-        "Full scale: FedAvg is above Separate in 3 of 3 columns; mean difference +9."
-    )
-    assert page.locator("#pairs tbody tr").count() == 3
-    assert page.locator("#profile path").count() == 2
-    assert page.locator("#ranks tbody tr").count() == 3
-    page.locator("#second").select_option("FedAvg")
-    assert "Choose two different methods" in page.locator("#verdict").inner_text()
-    page.locator("#second").select_option("Ours & co_")
-    assert page.locator("#pairs tbody tr").count() == 2
-    assert "Ours" in unquote(page.url)
-
-
-PAGES = ["index.html", "compare.html", "paper-a/table1.html", f"paper-a/table1.html{NUMBER}"]
+PAGES = ["index.html", "paper-a/table1.html", f"paper-a/table1.html{NUMBER}"]
 MORE = ["selftest.html", "how.html", "methods/fedavg.html", "datasets/cifar10.html"]
 MORE += [f"paper-a/{name}.html" for name in ("index", "claims", "notes")]
 

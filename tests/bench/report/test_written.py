@@ -36,7 +36,7 @@ def broken(folder: Path) -> list[str]:
                 continue
             target = (path.parent / unquote(name)).resolve() if name else path.resolve()
             missing = anchor and target in known and unquote(anchor) not in known[target]
-            if not target.exists() or (missing and target.name != "compare.html"):
+            if not target.exists() or missing:
                 found.append(f"{path.relative_to(folder)}: {link}")
     return found
 

@@ -4,7 +4,6 @@ same.
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -15,10 +14,8 @@ import pytest
 from repfl.algorithms.core import ENGINE
 from repfl.bench.run import clients
 from repfl.bench.run.attempt import crashed
-from repfl.bench.run.executors.inline import execute
 from repfl.bench.run.record import now
-from repfl.bench.run.task import Options, Outcome
-from repfl.bench.store import checkpoint
+from repfl.bench.run.task import Options
 from repfl.bench.store.store import Store
 from tests.bench.conftest import Compute, digests, stored, task
 
@@ -111,65 +108,15 @@ def test_a_diverged_cell_is_final_and_names_its_data(
 def test_a_failure_leaves_the_finished_result_alone(
     store: Store, compute: Compute, faulty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = task("test-endless")
+    wanted = task("test-raise")
     monkeypatch.setenv("REPFL_TEST_MENDED", "yes")
     assert compute(wanted).status == "done"
     before = digests(store.root)
-    outcome = compute(wanted, fresh=True, time_limit=1e-9)
+    monkeypatch.delenv("REPFL_TEST_MENDED")
+    outcome = compute(wanted, fresh=True)
     assert outcome.status == "failed"
     assert outcome.reason.endswith("the earlier result stays")
     assert digests(store.root) == before
-
-
-def test_a_time_limit_counts_what_earlier_runs_have_spent(
-    store: Store, compute: Compute, faulty: Path
-) -> None:
-    wanted = task("test-slow")
-    for _ in range(2):
-        outcome = compute(wanted, time_limit=0.001)
-        assert "after round 1 of 3" in outcome.reason
-
-
-def test_a_time_limit_ends_a_cell_which_can_go_on_later(
-    store: Store, compute: Compute, faulty: Path
-) -> None:
-    wanted = task("test-slow")
-    outcome = compute(wanted, time_limit=0.001)
-    assert outcome.status == "failed"
-    assert "time limit of 0.001 s reached after round 1 of 3" in outcome.reason
-    assert checkpoint.path_of(store, wanted.cell.id).exists()
-    assert compute(wanted).status == "done"
-    assert list(store.running.iterdir()) == []
-
-
-def test_a_method_that_never_returns_is_broken_off_here_too_and_goes_on_later(
-    monkeypatch: pytest.MonkeyPatch, store: Store, faulty: Path
-) -> None:
-    def inline(**options: Any) -> Outcome:
-        how = Options(str(store.root), **options)
-        (outcome,) = execute([wanted], how, 1, lambda *_: None, lambda: False)
-        return outcome
-
-    wanted, before = task("test-endless", hp={"at": 2}), signal.getsignal(signal.SIGALRM)
-    monkeypatch.setattr("repfl.bench.run.compute.GRACE", 0.5)
-    outcome = inline(time_limit=1.5, checkpoint_every=1e-9)
-    assert (outcome.status, outcome.reason) == (
-        "failed",
-        "time limit of 1.5 s reached within a round",
-    )
-    assert checkpoint.path_of(store, wanted.cell.id).exists()
-    assert signal.getsignal(signal.SIGALRM) == before
-    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
-    monkeypatch.setenv("REPFL_TEST_MENDED", "yes")
-    rounds: list[int] = []
-    (outcome,) = execute(
-        [wanted], Options(str(store.root)), 1, lambda _, done: rounds.append(done), lambda: False
-    )
-    assert outcome.status == "done"
-    assert rounds[0] == 1
-    interrupted = digests(store.root)
-    assert inline(fresh=True).status == "done"
-    assert digests(store.root) == interrupted
 
 
 def test_a_cell_whose_data_are_not_here_is_refused_and_not_stored(

@@ -67,18 +67,12 @@ def test_variants_stand_aside_and_the_order_is_the_paper_scale_s() -> None:
 
 
 def test_printed_accuracies_are_marked_where_a_constant_does_as_well_whatever_ours_is() -> None:
-    """FedAvg has one model for all clients, for which another constant is the floor."""
+    """One model for all clients is not held against a constant of each client's own."""
     given = evidence("table4", "paper")
     organ = given.cells["column"].str.startswith("organa-dir0.1")
     given.cells.loc[organ, "floor.pooled"] = 0.6743
-
-    def made(global_floor: float) -> pd.DataFrame:
-        given.cells["floor.global.pooled"] = global_floor
-        return as_table(PAPER.artefacts["table4"](given)).frame.set_index(["row", "column"])
-
-    frame, best, floor = made(0.05), "best round on test", "at the floor; best round on test"
-    marks, other = frame["mark"], made(0.99)["mark"]
+    frame = as_table(PAPER.artefacts["table4"](given)).frame.set_index(["row", "column"])
+    best, floor, marks = "best round on test", "at the floor; best round on test", frame["mark"]
     assert marks["FedOBP", "organa-dir0.1"] == marks["Local-Only", "organa-dir0.1"] == floor
-    assert (marks["FedAvg", "organa-dir0.1"], other["FedAvg", "organa-dir0.1"]) == (best, floor)
-    assert other["FedOBP", "organa-dir0.5"] == best
+    assert marks["FedAvg", "organa-dir0.1"] == marks["FedOBP", "organa-dir0.5"] == best
     assert pd.isna(frame["verdict"]["FedOBP, corrected inputs", "organa-dir0.1"])

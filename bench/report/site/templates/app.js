@@ -90,8 +90,6 @@ document.getElementById("theme").addEventListener("click", () => {
   const find = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = words.length ? ranked(words).slice(0, 12) : [];
-    const methods = every.filter(([, kind]) => kind === "method").map(([, , link]) => link.slice(8, -5)).filter(name => words.includes(name));
-    if (methods.length === 2) found.unshift([methods.join(" against "), "compare", `compare.html#${methods.map(encodeURIComponent).join("/")}`]);
     hits.replaceChildren(...found.map(([name, kind, link]) => el("li", {}, el("a", { href: root + link }, name, " ", el("small", {}, kind)))));
     hits.hidden = !words.length;
     if (words.length && !found.length) hits.append(el("li", {}, "Nothing has these words."));

@@ -22,7 +22,7 @@ function ticks(low, high, count = 5) {
   return found;
 }
 
-// series: [{name, points: [[x, y, link?, label?, mark?]], line: bool, step: bool, labels: bool}]
+// series: [{name, points: [[x, y, link?, label?, mark?]], line: bool}]
 function chart(place, series, { x = "", y = "", diagonal = false, height = 300, digits = 2 } = {}) {
   const shown = series.filter(each => each.points.length);
   // One colour per method: the name before the first comma.
@@ -51,22 +51,17 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
     el("svg:text", { x: px(v), y: height - bottom + 17, "text-anchor": "middle" }, String(v)));
   svg.append(el("svg:text", { x: width - right, y: height - 6, "text-anchor": "end", class: "axis" }, x),);
   if (diagonal) svg.append(el("svg:line", { x1: px(x0), y1: py(x0), x2: px(x1), y2: py(x1), class: "diagonal" }));
-  const marks = [], heights = new Map(); // labels of points that lie together stand below each other
-  for (const p of shown.filter(each => each.labels).flatMap(each => each.points).sort((a, b) => py(a[1]) - py(b[1]))) {
-    const near = [...heights].filter(([q]) => Math.abs(px(q[0]) - px(p[0])) < 90).map(([, at]) => at);
-    heights.set(p, Math.max(py(p[1]), ...near.map(at => at + 12)));
-  }
+  const marks = [];
   shown.forEach((each, index) => {
     const colour = each.colour, group = el("svg:g", { "data-line": index });
     svg.append(group);
     if (each.line !== false) {
-      const path = each.points.map((p, i) => (i === 0 ? "M" : each.step ? `H${px(p[0])}V` : "L") + (i && each.step ? py(p[1]) : `${px(p[0])} ${py(p[1])}`)).join("");
+      const path = each.points.map((p, i) => `${i === 0 ? "M" : "L"}${px(p[0])} ${py(p[1])}`).join("");
       group.append(el("svg:path", { d: path, fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": each.dash ? DASH : "" }));
     }
     for (const p of each.points) {
       const dot = each.line === false || each.points.length < 40
         ? el("svg:circle", { cx: px(p[0]), cy: py(p[1]), r: each.line === false ? 4 : 2.2, fill: p[4] === "hollow" ? "var(--page)" : colour, stroke: colour }) : null;
-      if (dot && each.labels) group.append(el("svg:text", { x: px(p[0]) + (px(p[0]) > width - 120 ? -7 : 7), y: heights.get(p) + 4, "text-anchor": px(p[0]) > width - 120 ? "end" : "start" }, p[3]));
       if (dot && p[2]) { const link = el("svg:a", { href: p[2], tabindex: -1, "aria-label": p[3] || each.name }, dot); group.append(link); }
       else if (dot) group.append(dot);
       marks.push({ index, x: px(p[0]), y: py(p[1]), text: `${p[3] || each.name}: ${told(p[0], digits === 0 || Number.isInteger(p[0]) ? 0 : digits)}, ${told(p[1], digits)}` });

@@ -1,6 +1,6 @@
 """PFedDST's selection skew (equation 5): how large the losses on chosen peers' data are.
 
-python bench/examples/selection_skew.py    # writes paper_tables/pfeddst/propositions.csv
+python bench/studies/selection_skew.py    # writes paper_tables/pfeddst/propositions.csv
 
 The formula is missing in our copy of the paper. By its words, and by the paper that it cites (Cho,
 Wang, Joshi: power-of-choice), the skew of client i's choice M is

@@ -5,7 +5,7 @@ class, a network of 48 hidden units in float64, SGD at 0.1 in batches of 32, fiv
 momentum. A result here shows that a statement can fail or hold, and not that it does so on the
 paper's data.
 
-python bench/examples/equations.py    # writes propositions.csv of FedOBP and FedPURIN
+python bench/studies/equations.py    # writes propositions.csv of FedOBP and FedPURIN
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Star-PFL with and without its stability check (section 3.3).
 
-python bench/examples/without_check.py    # writes paper_tables/star_pfl/propositions.csv
+python bench/studies/without_check.py    # writes paper_tables/star_pfl/propositions.csv
 
 The check puts a frozen entry on trial after F rounds. Without it, what has been frozen once stays
 frozen: F starts at more rounds than any run has.
