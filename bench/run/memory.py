@@ -63,10 +63,8 @@ def _like(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=256)
 def state_bytes(method: str, hp: str, recipe: str) -> float:
-    """Return the bytes of a method's state after a round of all clients of a recipe.
-
-    A round of a few clients with one sample each is computed. Every dimension that is as large as
-    their number grows with the clients.
+    """Return the bytes of a method's state, made for a few clients: every dimension that is as
+    large as their number grows with the clients.
     """
     from repfl.algorithms import models
     from repfl.algorithms.core.run import Run
@@ -82,7 +80,6 @@ def state_bytes(method: str, hp: str, recipe: str) -> float:
     )  # fmt: skip
     try:
         run.start()
-        run.step()
     except Exception:  # such as a graph of more neighbours than there are clients
         return 8.0 * clients * net.params.size
     return sum(

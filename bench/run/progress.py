@@ -101,10 +101,12 @@ class Progress:
 
     def finish(self, outcome: Outcome) -> None:
         """Take in that a cell has ended."""
-        self.done += outcome.status != "interrupted"
+        if outcome.status == "interrupted":  # its rounds still count
+            return
+        self.done += 1
         self.rounds.pop(outcome.id, None)
         self._finished_cost += self._costs.get(outcome.id, 0.0)
-        if outcome.status not in ("done", "cached", "skipped", "interrupted"):
+        if outcome.status not in ("done", "cached", "skipped"):
             name = self.cells.get(outcome.id, outcome.id[:12])
             self.note(f"{outcome.status}: {name}: {outcome.reason}")
         self._show()

@@ -9,9 +9,6 @@ from math import inf
 
 from repfl.bench.grid.cell import Cell
 
-GRACE = 15.0
-"""Seconds that cells get to write a checkpoint after the user asked to stop."""
-
 
 @dataclass(frozen=True)
 class Task:

@@ -18,7 +18,7 @@ from typing import Any
 
 from repfl.bench.run import machine
 from repfl.bench.run.attempt import crashed, run_task
-from repfl.bench.run.task import GRACE, Options, Outcome, Task, Tell
+from repfl.bench.run.task import Options, Outcome, Task, Tell
 
 CONTEXT = multiprocessing.get_context("spawn")
 LEAVING = 2.0
@@ -28,22 +28,22 @@ LEAVING = 2.0
 def execute(
     tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
 ) -> Iterator[Outcome]:
-    """Give every task to a free worker, in their order, as far as the memory allows."""
-    waiting, deadline, places = list(tasks), None, machine.places(options.device)
+    """Give every task to a free worker, in their order, as far as the memory allows. Who asks to
+    stop waits for the rounds that are under way; who asks again does not.
+    """
+    waiting, stopping, places = list(tasks), False, machine.places(options.device)
     pool = [
         Worker(replace(options, device=places[number % len(places)]))
         for number in range(min(workers, len(tasks)))
     ]
     try:
         while waiting or any(worker.task for worker in pool):
-            if deadline is None and stop():
-                waiting, deadline = [], time.monotonic() + GRACE
+            if not stopping and stop():
+                waiting, stopping = [], True
                 for worker in pool:
                     worker.send(None)
             assign(waiting, pool)
             yield from listen(pool, tell)
-            if deadline is not None and time.monotonic() > deadline:
-                yield from (worker.give_up() for worker in pool if worker.task)
     finally:
         dismiss(pool)
 
@@ -137,13 +137,6 @@ class Worker:
         task, self.task = self.task, None
         self.kill()
         return crashed(task, self.options, reason)
-
-    def give_up(self) -> Outcome:
-        """Kill a worker that does not come back after the user asked to stop."""
-        assert self.task is not None
-        task, self.task = self.task, None
-        self.kill()
-        return Outcome(task.cell.id, "interrupted", "stopped by the user within a round")
 
 
 def _how(code: int | None) -> str:

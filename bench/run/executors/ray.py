@@ -26,7 +26,7 @@ from repfl.bench.errors import UserError, one_line
 from repfl.bench.grid.plugins import files
 from repfl.bench.run import machine
 from repfl.bench.run.attempt import crashed, run_task
-from repfl.bench.run.task import GRACE, Options, Outcome, Task, Tell
+from repfl.bench.run.task import Options, Outcome, Task, Tell
 from repfl.bench.store.provenance import KERNEL_VARIABLES, ROOT
 
 TRIES = 4
@@ -209,15 +209,13 @@ def execute(
         return
     driver = Driver(options, tasks)
     try:
-        while driver.tries or (driver.waiting and driver.deadline is None):
-            if stop() and driver.deadline is None:
-                driver.deadline = time.monotonic() + GRACE
+        while driver.tries or (driver.waiting and not driver.stopping):
+            if stop() and not driver.stopping:
+                driver.stopping = True
                 driver.ray.get(driver.mailbox.stop.remote())
             driver.submit(workers)
             yield from driver.collect()
             driver.listen(tell)
-            if driver.deadline is not None and time.monotonic() > driver.deadline:
-                yield from driver.give_up()
     finally:
         driver.leave()
 
@@ -227,7 +225,7 @@ class Driver:
 
     def __init__(self, options: Options, tasks: Sequence[Task]) -> None:
         self.ray, self.options, self.last = connect(), options, 0.0
-        self.deadline: float | None = None
+        self.stopping = False
         self.waiting = deque((task, 1) for task in tasks)
         self.tries: dict[Any, tuple[Task, int]] = {}
         """Tasks that Ray has, and how often each was begun."""
@@ -247,7 +245,7 @@ class Driver:
         self.memory = max(node.get("memory", 0) for node in nodes)
 
     def submit(self, workers: int) -> None:
-        while self.waiting and self.deadline is None and len(self.tries) < workers:
+        while self.waiting and not self.stopping and len(self.tries) < workers:
             task, number = self.waiting.popleft()
             if self.options.device == "cpu":
                 # Ray begins a task where so much memory is not promised to others yet
@@ -274,7 +272,7 @@ class Driver:
     def lost(self, task: Task, number: int, error: Any) -> Outcome | None:
         """Handle a task whose process or machine died, or that no machine can run."""
         faults = self.ray.exceptions
-        if self.deadline is not None:
+        if self.stopping:
             return Outcome(task.cell.id, "interrupted", "stopped by the user")
         if isinstance(error, faults.RayTaskError | faults.RuntimeEnvSetupError):
             words = one_line(getattr(error, "cause", None) or error)[:300]
@@ -296,13 +294,6 @@ class Driver:
         for task, _ in self.tries.values():
             if task.cell.id in rounds:
                 tell(task.cell.id, rounds[task.cell.id])
-
-    def give_up(self) -> Iterator[Outcome]:
-        """Kill cells that do not come back after the user asked to stop."""
-        for reference, (task, _) in self.tries.items():
-            self.ray.cancel(reference, force=True)
-            yield Outcome(task.cell.id, "interrupted", "stopped by the user within a round")
-        self.tries = {}
 
     def leave(self) -> None:
         for reference in self.tries:

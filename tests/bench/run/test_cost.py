@@ -102,10 +102,10 @@ def test_a_method_costs_what_its_registration_says_until_such_cells_ran(store: S
     assert seconds(store, lasting("ditto", seed=9)) == pytest.approx(5 * dear)
 
 
-def test_a_slow_machine_is_slow_with_models_it_has_not_seen(store: Store) -> None:
+def test_models_that_have_not_run_are_estimated_at_the_reference(store: Store) -> None:
     before = seconds(store, lasting(model="tiny-bn"))
     keep(store, lasting(), 3.0)
-    assert seconds(store, lasting(model="tiny-bn")) == pytest.approx(3 * before)
+    assert seconds(store, lasting(model="tiny-bn")) == before
 
 
 def test_gpu_cells_tell_of_gpus_alone(store: Store) -> None:
