@@ -16,7 +16,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import memory
 from repfl.bench.run.cost import DEVICES, MAX_RECORDS, Speeds, measured
-from repfl.bench.store import versions
+from repfl.bench.store import checkpoint, versions
 from repfl.bench.store.locks import held, holder
 from repfl.bench.store.store import FINAL, Store
 
@@ -57,9 +57,12 @@ class Statuses:
         if record is None:
             if held(self.store, cell):
                 return Status("running", holder(self.store, cell) or "some runner is at it")
-            return Status("missing", "not computed yet")
+            round_ = checkpoint.round_of(self.store, cell)
+            past = f"interrupted after round {round_}; `repfl run` continues from there"
+            return Status("missing", "not computed yet" if round_ is None else past)
         stale = versions.of_record(record.provenance, record.cell).reason
-        return Status(record.status, record.reason, stale)
+        before = "failed before: " if record.status == "failed" else ""
+        return Status(record.status, before + record.reason, stale)
 
     def planned(self, item: Planned) -> Status:
         """The standing of a planned cell: what is missing says why."""
