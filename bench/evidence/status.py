@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, one_line
@@ -166,12 +167,13 @@ def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
     }
 
 
-def artefact_facts(store: Store) -> list[dict[str, Any]]:
+def artefact_facts(store: Store, own: Sequence[Path] = ()) -> list[dict[str, Any]]:
     """Return every artefact with its cells per scale: needed, done here, and published."""
     known, statuses = set(ids()), Statuses(store)
-    plans = {scale: plan(Selection(scale=scale)) for scale in grids.SCALES}
+    files = grids.files() | {grids.paper_of(path): path for path in own}
+    plans = {s: plan(Selection(list(files), scale=s, files=own)) for s in grids.SCALES}
     facts = []
-    for paper, path in grids.files().items():
+    for paper, path in files.items():
         for name, artefact in grids.read(path).file.artefacts.items():
             scales = {}
             for scale, planned in plans.items():
