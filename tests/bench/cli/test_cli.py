@@ -193,7 +193,7 @@ def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_p
     facts = json.loads(here("plan", *asked, "--json").out)
     assert 0 < facts["published"] <= facts["statuses"]["missing"]
     assert facts["unpublished_seconds"] < facts["seconds"]
-    (line,) = re.findall(r"\(`repfl (run [^`]*)`\)", here("plan", *asked).out)
+    (line,) = re.findall(r"rest: `repfl (run [^`]*)`", here("plan", *asked).out)
     asked = line.replace("run", "plan", 1).split()
     assert json.loads(here(*asked, "--json").out)["published"] == 0
 
