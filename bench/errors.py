@@ -50,7 +50,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def unknown(what: str, name: str, known: Iterable[str], place: str = "") -> UserError:
     """The refusal of a name that nobody knows."""
-    hint = nearest(name, known) + (" (or a missing --plugin)" if what in FROM_PLUGINS else "")
+    hint = nearest(name, known) + (" (or a missing plug-in)" if what in FROM_PLUGINS else "")
     return UserError(f"{place + ': ' if place else ''}unknown {what} {name!r}; {hint}")
 
 

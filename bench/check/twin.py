@@ -134,11 +134,11 @@ def rows_beside(planned: Sequence[Planned], row: str) -> tuple[Planned, dict[str
         == (base.cell.method, base.cell.recipe, base.cell.seed)
     ]
     all_of = {item.row: with_defaults(item.cell.method, item.cell.hp) for item in alike}
-    return base, {
+    changes = {
         name: {key: value for key, value in hp.items() if value != all_of[row][key]}
         for name, hp in all_of.items()
-        if name != row
     }
+    return base, {name: change for name, change in changes.items() if change}
 
 
 def _changed(cell: Cell, change: Mapping[str, Any]) -> Cell:

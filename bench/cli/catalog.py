@@ -10,7 +10,7 @@ import typer
 
 from repfl.bench.cli.options import AsJson, Grids, PaperScale, Plugins, Results
 from repfl.bench.cli.printing import leaves, print_json, screen, table
-from repfl.bench.errors import unknown
+from repfl.bench.errors import UserError, nearest, unknown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,8 +22,8 @@ def list_kind(
     kind: Annotated[
         str,
         typer.Argument(
-            help="methods, datasets, partitions, models, recipes, artefacts (tables and figures)"
-            " or claims"
+            help="papers, methods, datasets, partitions, models, recipes, artefacts (tables and"
+            " figures) or claims"
         ),
     ],
     scale: PaperScale = "paper",
@@ -32,8 +32,8 @@ def list_kind(
     results: Results = None,
     as_json: AsJson = False,
 ) -> int:
-    """List everything of a kind. `--scale` and `--grid` are about recipes, `--results` about
-    artefacts.
+    """List everything of a kind. `--scale` is about recipes, `--results` about artefacts, `--grid`
+    about both.
     """
     facts = _facts(kind, scale, grid or (), plugin or (), results)
     if as_json:
@@ -67,6 +67,8 @@ def _facts(
         return catalog.all_dataset_facts()
     if kind == "recipes":
         return catalog.all_recipe_facts(scale, grids)
+    if kind == "papers":
+        return catalog.paper_facts()
     if kind == "claims":
         from repfl.bench.report import lookup
 
@@ -74,7 +76,7 @@ def _facts(
     from repfl.bench.evidence import status
     from repfl.bench.store.store import Store
 
-    return status.artefact_facts(Store(results))
+    return status.artefact_facts(Store(results), grids)
 
 
 # -- one of them -----------------------------------------------------------------------------------
@@ -84,8 +86,8 @@ def info(
     name: Annotated[
         str,
         typer.Argument(
-            help="a method, data set, partition rule or model; PAPER/NAME of a recipe, an artefact"
-            " or a claim"
+            help="a method, data set, partition rule, model or metric, or PAPER/RECIPE;"
+            " `repfl show` has tables, figures and claims"
         ),
     ],
     scale: PaperScale = "paper",
@@ -96,23 +98,22 @@ def info(
     """Describe what has this name: of a method its update rule, hyper-parameters and traffic, of a
     recipe all its fields.
     """
-    from repfl.bench.grid import plugins
+    from repfl.bench.grid import catalog, plugins
 
     plugins.load(plugin or ())
     found = _described(name, scale, grid or ())
+    if not found and "/" in name:
+        hint = nearest(name, catalog.recipes(grid or ()))
+        raise UserError(
+            f"unknown recipe {name!r}; {hint} (a table, figure or claim: `repfl show {name}`)"
+        )
     if not found:
-        raise unknown("name", name, _names())
+        raise unknown("name", name, [each for of in plugins.registries().values() for each in of])
     if as_json:
         print_json(dict(found))
     for kind, facts in () if as_json else found:
         SHOWN.get(kind, _show_fields)(facts)
     return 0
-
-
-def _names() -> list[str]:
-    from repfl.bench.grid.plugins import registries
-
-    return [name for registry in registries().values() for name in registry]
 
 
 def _described(name: str, scale: str, grids: Sequence[Path]) -> list[tuple[str, dict[str, Any]]]:
@@ -195,6 +196,7 @@ SHOWN: dict[str, Callable[[Facts], None]] = {"method": _show_method, "partition"
 # -- tables ----------------------------------------------------------------------------------------
 
 COLUMNS = {
+    "papers": ("paper", "year", "title", "artefacts"),
     "methods": ("name", "family", "year", "version", "needs", "paper"),
     "datasets": ("name", "title", "present", "splits", "licence"),
     "partitions": ("name", "options", "rule"),

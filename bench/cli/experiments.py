@@ -134,8 +134,8 @@ def board(
     ] = "paper",
     plugin: Plugins = None,
 ) -> int:
-    """Compare all methods, equally tuned: `repfl ACTION` for the board alone. Takes the action's
-    options; `--method NAME --plugin FILE` adds a method of your own, with the same budget.
+    """Compare all methods, equally tuned, by an action on the board alone. `repfl ACTION --help`
+    lists its options; `--method NAME --plugin FILE` adds a method of yours, with the same budget.
     """
     if action not in ACTIONS:
         raise unknown("action", action, ACTIONS, "board")

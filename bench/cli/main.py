@@ -14,6 +14,7 @@ import typer
 
 from repfl.bench.cli import catalog, check, data, doctor, experiments, new, show, twin
 from repfl.bench.errors import FAILED, FINDING, INPUT, Corrupt, UserError, nearest, one_line
+from repfl.datasets.core.errors import DataError
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "list": catalog.list_kind,
@@ -149,8 +150,7 @@ def _parser_message(error: Any, arguments: list[str], parser: Any) -> str:
 
 def _unexpected(error: Exception) -> int:
     """Print a fault of ours in one line, and write the traceback to a file for a report."""
-    kind = type(error).__name__
-    if kind == "DataError":
+    if isinstance(error, DataError):
         return _say(error, INPUT)
     if isinstance(error, OSError) and error.filename:
         return _say(f"{error.filename}: {error.strerror}", INPUT)
@@ -162,7 +162,8 @@ def _unexpected(error: Exception) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="repfl-", suffix=".log", delete=False) as file:
         file.write("".join(traceback.format_exception(error)))
     return _say(
-        f"internal error, {kind}: {one_line(error)} (details in {file.name}; please report it)",
+        f"internal error, {type(error).__name__}: {one_line(error)} (details in {file.name};"
+        " please report it)",
         FAILED,
     )
 

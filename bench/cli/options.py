@@ -57,9 +57,7 @@ Scale = Annotated[
     typer.Option(
         "--scale",  # typer 0.27 would take the name from the metavar
         metavar="SCALE",
-        help=(
-            "smoke, desk or paper (default: smoke; of a report, the best evidence for every number)"
-        ),
+        help="smoke, desk or paper (default: smoke, except in report and show)",
     ),
 ]
 PaperScale = Annotated[
@@ -107,25 +105,25 @@ Workers = Annotated[
 PerGpu = Annotated[int, typer.Option("--per-gpu", help="cells that share one GPU")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Stack = Annotated[
-    int | None,
-    typer.Option(
-        help="clients computed at once, below torch.vmap (default: 1, or 32 of a tiny model)"
-    ),
+    int | None, typer.Option(help="clients trained at once (default: 1, or 32 for a tiny model)")
 ]
 Precision = Annotated[str, typer.Option(help="default (TF32 on a GPU), fp32 (no TF32) or fp64")]
 Unmeasured = Annotated[
-    bool,
-    typer.Option("--unmeasured", help="only cells that no measured value came with the code for"),
+    bool, typer.Option("--unmeasured", help="only cells without a value published with the code")
 ]
 Stale = Annotated[
     bool,
     typer.Option(
         "--stale",
-        help="only cells whose value, stored or measured, is of other versions or other data",
+        help="only cells whose value, stored or published, is of other versions or other data",
     ),
 ]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="compute finished cells again; an interrupted one goes on")
+    bool,
+    typer.Option(
+        "--fresh",
+        help="compute finished cells again; interrupted cells continue from their checkpoint",
+    ),
 ]
 Shard = Annotated[
     str | None,

@@ -129,10 +129,10 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     for reason, count in Counter(skipped.values()).most_common():
         out.print(f"{count} skipped: {reason}")
     if facts["published"] and facts["seconds"]:
-        rest = facts["unpublished_seconds"]
+        have = "has" if facts["published"] == 1 else "have"
         out.print(
-            f"{facts['published']} of these have a published value; without them"
-            f" (`{recommend('run', '--unmeasured')}`): {duration(rest) if rest else 'nothing'}",
+            f"{facts['published']} already {have} a value published with the code; the rest:"
+            f" `{recommend('run', '--unmeasured')}`, {duration(facts['unpublished_seconds'])}",
             soft_wrap=True,
         )
     if facts["stale"]:
@@ -159,8 +159,9 @@ def _forecast(
 
     basis = "at the speed of a reference machine; runs here will correct it"
     if cpu["measured"]:
-        basis = f"the models of {cpu['measured']:,} were measured here"
-    text = f"{cells:,} cells to compute: about {time(cpu)} of one CPU worker ({basis})"
+        basis = f"cells of a model timed on this machine: {cpu['measured']:,}"
+    text = f"{cells:,} cell{'s' * (cells != 1)} to compute: about"
+    text += f" {time(cpu)} of one CPU worker ({basis})"
     if memory > LARGE:
         lacks = memory > machine.room("cpu")[1]
         more = ", which is more than this machine has" if lacks else ""
@@ -217,7 +218,7 @@ def show_ending(
             soft_wrap=True,
         )
     for reason, count in Counter(outcome.reason for outcome in ending.of("refused")).items():
-        out.print(f"not run: {count} cells: {reason}", soft_wrap=True)
+        out.print(f"not run: {count} cell{'s' * (count != 1)}: {reason}", soft_wrap=True)
     if ending.signal:
         out.print(
             "stopped by a signal; finished cells are stored, the others go on from their checkpoint"

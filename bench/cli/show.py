@@ -11,7 +11,7 @@ import typer
 from repfl.bench.cli.options import AsJson, Grids, Plugins, Results, Scale, again
 from repfl.bench.cli.printing import leaves, print_json, screen, titled
 from repfl.bench.cli.statements import statement
-from repfl.bench.errors import FINE, UserError, nearest
+from repfl.bench.errors import FINE, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,29 +71,29 @@ def find(store: Store, prefix: str) -> Found:
     """Return the record whose id starts so, from the store or else from the published values."""
     from repfl.bench.evidence import measured
     from repfl.bench.evidence.line import by_name
+    from repfl.bench.evidence.status import Statuses
 
-    ids = store.ids()
-    stored = [cell for cell in ids if cell.startswith(prefix)]
+    stored = [cell for cell in store.ids() if cell.startswith(prefix)]
     if cell := _only(prefix, stored, f"records in {store.root}"):
         record = store.get(cell)
         assert record is not None  # its file was there a moment ago
         store.verify(record)
-        made = record.provenance
-        at = f"git checkout {made['commit']} && " if made.get("commit") else ""
-        command = made.get("command", "")
+        command = record.provenance.get("command", "")
         flags = "" if command.startswith("python") else f"{again((), store)} --fresh"
-        repeat = f"{at}{command}{flags}" if command else ""
+        repeat = f"{command}{flags}" if command else ""
         return Found(record, by_name(store.frame(record, "rounds.parquet")), repeat)
     published = {
         cell: (paper, scale) for paper, scale, cell in measured.ids() if cell.startswith(prefix)
     }
     if cell := _only(prefix, list(published), "published values"):
         return _published(cell, *published[cell])
-    hint = nearest(prefix, [cell[:12] for cell in ids]) if ids else "the store is empty"
-    hint = hint if len(hint) < 200 else "`repfl plan --json` lists ids"
+    names = {path.name.partition(".")[0] for path in store.running.glob("*.*")}
+    begun = [name for name in names if name.startswith(prefix)]
+    if cell := _only(prefix, begun, f"cells in {store.running}"):
+        raise UserError(f"cell {cell[:12]} has no record yet: {Statuses(store).of(cell).reason}")
     raise UserError(
         f"no record in {store.root} and no published value has an id that starts with {prefix!r};"
-        f" {hint}"
+        " `repfl plan --json` lists ids"
     )
 
 
@@ -126,6 +126,8 @@ def show_record(found: Found) -> None:
     """Print a record: what was run, where, what came out, how to compute it again."""
     from rich.text import Text
 
+    from repfl.bench.store import provenance
+
     out, record = screen(), found.record
     cell, origin = record.cell, record.provenance
     out.print(Text(record.id, "bold"))
@@ -149,11 +151,11 @@ def show_record(found: Found) -> None:
         out.print(titled("traceback", f"\n{origin['traceback']}"))
     if found.again:
         out.print(titled("again", f"  {found.again}"), soft_wrap=True)
-        if origin.get("dirty"):
-            out.print(
-                "       the files differed from that commit when this was computed, so it may not"
-                " give the same number"
-            )
+        dirty, commit = origin.get("dirty"), origin.get("commit")
+        if commit and (dirty or commit != provenance.commit()["commit"]):
+            place = f"commit {commit}{', with changed files' if dirty else ''}"
+            told = f"       computed at {place}; other code may not give the same number"
+            out.print(told, soft_wrap=True)
 
 
 def _value(record: Record) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.cli.options import Chosen, again, select
 from repfl.bench.cli.printing import complain, print_json, screen, table, waiting
-from repfl.bench.errors import FINDING, FINE
+from repfl.bench.errors import FINDING, FINE, UserError
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def statement(
     """Show the trials of an artefact if it has some, and the numbers behind a statement."""
     from repfl.bench.grid.grid import files, paper_of, read
     from repfl.bench.report import lookup
+    from repfl.bench.store.store import Store
 
     asked = plugins or (), results
     known = files() | {paper_of(path): path for path in grids or ()}
@@ -41,6 +42,9 @@ def statement(
             # a paper of the suite has numbers and claims beside its trials
             told = _told(name, *asked) if paper in files() and lookup.listed(name) else []
             return _show_trials(*trials, told, as_json)
+    if paper in known and paper not in files():
+        values = f"`repfl report --grid {known[paper]}{again(plugins or (), Store(results))}`"
+        raise UserError(f"{name}: a grid of your own has no published numbers; {values} has yours")
     lines = _told(name, *asked)
     print_json(lines) if as_json else print("\n".join(lines))
     return FINE

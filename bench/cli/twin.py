@@ -33,12 +33,16 @@ def twin(
     from repfl.bench.check.twin import rows_beside, twin_rounds
     from repfl.bench.grid.methods import parse_spec
 
+    if not (chosen.artefact or chosen.cell or chosen.grid):
+        raise UserError("twin needs --artefact PAPER/NAME or --cell ID; see `repfl list artefacts`")
     planned = select(chosen)
     base, changes = rows_beside(planned, row or planned[0].row)
     if change:
         changes = {each: parse_spec(f"{base.cell.method}[{each}]")[1] for each in change}
     if not changes:
-        raise UserError(f"no other row of {base.key} runs {base.cell.method} here; use --change")
+        raise UserError(
+            f"no other row of {base.key} switches an option of {base.row!r}; use --change"
+        )
     with waiting(f"{base.row}, {base.column}") as status:
         frame = twin_rounds(
             base.cell,

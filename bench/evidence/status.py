@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, one_line
@@ -16,7 +17,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import memory
 from repfl.bench.run.cost import DEVICES, MAX_RECORDS, Speeds, measured
-from repfl.bench.store import versions
+from repfl.bench.store import checkpoint, versions
 from repfl.bench.store.locks import held, holder
 from repfl.bench.store.store import FINAL, Store
 
@@ -57,9 +58,12 @@ class Statuses:
         if record is None:
             if held(self.store, cell):
                 return Status("running", holder(self.store, cell) or "some runner is at it")
-            return Status("missing", "not computed yet")
+            round_ = checkpoint.round_of(self.store, cell)
+            past = f"interrupted after round {round_}; `repfl run` continues from there"
+            return Status("missing", "not computed yet" if round_ is None else past)
         stale = versions.of_record(record.provenance, record.cell).reason
-        return Status(record.status, record.reason, stale)
+        before = "failed before: " if record.status == "failed" else ""
+        return Status(record.status, before + record.reason, stale)
 
     def planned(self, item: Planned) -> Status:
         """The standing of a planned cell: what is missing says why."""
@@ -163,12 +167,13 @@ def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
     }
 
 
-def artefact_facts(store: Store) -> list[dict[str, Any]]:
+def artefact_facts(store: Store, own: Sequence[Path] = ()) -> list[dict[str, Any]]:
     """Return every artefact with its cells per scale: needed, done here, and published."""
     known, statuses = set(ids()), Statuses(store)
-    plans = {scale: plan(Selection(scale=scale)) for scale in grids.SCALES}
+    files = grids.files() | {grids.paper_of(path): path for path in own}
+    plans = {s: plan(Selection(list(files), scale=s, files=own)) for s in grids.SCALES}
     facts = []
-    for paper, path in grids.files().items():
+    for paper, path in files.items():
         for name, artefact in grids.read(path).file.artefacts.items():
             scales = {}
             for scale, planned in plans.items():

@@ -26,7 +26,7 @@ from repfl.bench.grid.cell import Cell, canonical, reopen
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.attempt import run_task
-from repfl.bench.run.machine import like, prepare_process
+from repfl.bench.run.machine import like, prepare_process, settings_restored
 from repfl.bench.run.task import Options, Task
 from repfl.bench.store.provenance import data_moved
 from repfl.bench.store.store import Record, Store
@@ -239,7 +239,8 @@ def _rerun(subjects: Sequence[Subject], rerun: int, seed: int, found: Verificati
         return
     told = progress.Progress()
     costs = {each.record.id: each.record.provenance["seconds"]["wall"] for each, _ in chosen}
-    with told.running([cell for _, cell in chosen], costs, 0, 1):
+    # what is imported meanwhile must not stay frozen: triton would report it as a leak at the end
+    with settings_restored(), told.running([cell for _, cell in chosen], costs, 0, 1):
         for subject, cell in chosen:
             found.rerun += 1
             _again(subject, cell, found, told)

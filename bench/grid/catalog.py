@@ -243,6 +243,17 @@ def recipes(files: Sequence[Path] = ()) -> dict[str, tuple[Grid, str]]:
     return {f"{each.paper}/{name}": (each, name) for each in grids for name in each.file.recipes}
 
 
+def paper_facts() -> list[dict[str, Any]]:
+    """Return every paper with its tables and figures."""
+    from repfl.bench.grid import grid
+
+    read = {paper: grid.read(path).file for paper, path in grid.files().items()}
+    return [
+        {"paper": paper, "year": file.year, "title": file.title, "artefacts": list(file.artefacts)}
+        for paper, file in read.items()
+    ]
+
+
 def all_recipe_facts(scale: str, files: Sequence[Path] = ()) -> list[dict[str, Any]]:
     """Return the main facts on every recipe at a scale, or at the largest one that its grid has."""
     from repfl.bench.grid.grid import SCALES

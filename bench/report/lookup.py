@@ -140,7 +140,8 @@ def _number_lines(result: Result, number: Number, again: str) -> Iterator[str]:
     runs = f" ({number.seeds} run{'s' * (number.seeds > 1)})" if number.seeds else ""
     yield f"  {number.row}, {number.where}: {_figures(number)}{runs}"
     gap = f" {number.difference}" if number.difference else ""
-    yield f"  {number.verdict} ({number.kind}){gap}: {number.basis or 'no number of ours'}"
+    how = "; see bench/STATISTICS.md" if gap else ""
+    yield f"  {number.verdict} ({number.kind}){gap}: {number.basis or 'no number of ours'}{how}"
     if number.ids:
         yield f"  cells: {' '.join(each[:12] for each in number.ids)} (`repfl show CELL`)"
     yield from _commands(result, again, number)
@@ -155,12 +156,16 @@ def _commands(result: Result, again: str, number: Number | None = None) -> Itera
     asked = f"--scale {result.scale} --artefact {result.key}"
     yield f"  report: repfl report {asked}{again}"
     cells = dict.fromkeys(each[:12] for each in (_needed(result, number) if number else ()))
+    if number and not cells:
+        yield f"  no cell of this row and column at this scale; all: repfl plan {asked}{again}"
+        return
     named = "".join(f" --cell {each}" for each in cells)
-    yield f"  re-run: repfl reproduce {asked}{named}{again} --fresh"
+    run, fresh = ("re-run", " --fresh") if number and number.ids else ("run", "")
+    yield f"  {run}: repfl reproduce {asked}{named}{again}{fresh}"
 
 
 def _needed(result: Result, number: Number) -> Sequence[str]:
-    """The cells that a number rests on or will; none if it is of several rows and columns."""
+    """The cells that a number rests on or will; none if no cell is of its row and column."""
     planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
     place = number.row, number.column
     return number.ids or [each.cell.id for each in planned if (each.row, each.column) == place]

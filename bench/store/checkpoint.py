@@ -84,6 +84,17 @@ def load(store: Store, cell: str, facts: dict[str, str]) -> dict[str, Tensor] | 
     return tensors if all(known.get(name) == value for name, value in expected.items()) else None
 
 
+def round_of(store: Store, cell: str) -> int | None:
+    """Return the round of a cell's checkpoint; None if there is none that can be read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path_of(store, cell), framework="np") as file:
+            return int(file.get_tensor("round"))
+    except (OSError, SafetensorError):
+        return None
+
+
 def drop(store: Store, cell: str) -> None:
     """Remove a cell's checkpoint, and the models that were to be kept."""
     for path in (path_of(store, cell), models_of(store, cell)):

@@ -206,7 +206,8 @@ class Store:
         path = self.checked(record, MODELS)
         if path is None:
             raise UserError(
-                f"{self.folder(record.id)}: has no models; run the cell with --keep-models last"
+                f"{self.folder(record.id)}: has no models; run the cell with --keep-models last, in"
+                " Python keep_models='last'"
             )
         return load_file(path)
 

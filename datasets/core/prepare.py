@@ -137,7 +137,10 @@ def import_files(name: str, source: Path | str, root: Path | str | None = None) 
                 return _read_any(dataset, folder)
             if folder.suffix.lower() == ".npz":
                 return read_npz(folder, dataset.max_bytes)
-            return dataset.read(folder.parent)
+            try:
+                return dataset.read(folder.absolute().parent)
+            except NothingFoundError as error:
+                raise DataError(f"{path} is no file of {name}: {error}") from None
 
         return write(dataset, _checked(dataset, path, read), base, scratch)
 

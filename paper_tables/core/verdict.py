@@ -175,8 +175,8 @@ def compare(printed: Runs, ours: Runs, expected: Prior | None, margin: float = M
     counts = f"{_runs(ours.count)} of ours, {_runs(printed.count)} of theirs"
     named = [name for name, (_, df) in sources.items() if df > 0]
     named += ["the noise model"] if expected else []
-    basis = f"{counts}; deviation of a run {sqrt(known.variance):.2f} by {', '.join(named)}"
-    basis += f", worth {known.df:.2g} degrees of freedom"
+    basis = f"{counts}; one run deviates by about {sqrt(known.variance):.2f} (from"
+    basis += f" {' and '.join(named)}; {known.df:.2g} degrees of freedom)"
     low, high = gap - half, gap + half
     return Judgement(Verdict(str(words(low, high, margin))), low, high, basis)
 

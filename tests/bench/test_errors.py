@@ -31,7 +31,7 @@ def refused(**changes: Any) -> str:
     ("changes", "words"),
     [
         ({"datset": "digits"}, ["grid.toml:3", "unknown field 'datset'", "dataset"]),
-        ({"dataset": "digit"}, ["unknown dataset 'digit'", "digits", "(or a missing --plugin)"]),
+        ({"dataset": "digit"}, ["unknown dataset 'digit'", "digits", "(or a missing plug-in)"]),
         ({"model": "tny"}, ["unknown model 'tny'", "tiny"]),
         ({"augment": "flop"}, ["unknown augment 'flop'", "flip"]),
         ({"norm": "unt"}, ["norm 'unt'", "unit"]),

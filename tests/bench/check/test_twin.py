@@ -32,3 +32,9 @@ def test_rows_differ_also_by_an_option_that_a_cell_does_not_store() -> None:
     assert set(others) == {"FedBABU, own rate"}
     assert others["FedBABU, own rate"].keys() == {"rate"}
     assert rows_beside(planned, "FedBABU, own rate")[1] == {"FedBABU": {"rate": 1.0}}
+
+
+def test_rows_that_switch_no_option_are_left_out() -> None:
+    _, changes = rows_beside(plan(Selection(artefacts=["fedobp/table2"])), "MNIST, Dir(0.5)")
+    assert changes
+    assert all(changes.values())

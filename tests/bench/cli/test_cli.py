@@ -107,11 +107,13 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
         (["run", "--checkpoint", "nan"], ["--checkpoint"]),
         (["run", "--plugin", "/nowhere.py"], ["/nowhere.py", "no such file"]),
         (["run", "--grid", "/nowhere.toml"], ["/nowhere.toml", "cannot be read"]),
-        (["list"], ["Missing argument 'kind': methods, datasets"]),
+        (["list"], ["Missing argument 'kind': papers, methods"]),
         (["show", "fedobp"], ["'fedobp' is not valid", "PAPER/ARTEFACT"]),
         (["show", "star-pfl/tabel2"], ["unknown claim, table or figure 'tabel2'", "table2"]),
         (["list", "method"], ["unknown kind 'method'", "methods"]),
         (["info", "fedprn"], ["unknown name 'fedprn'", "fedpurin"]),
+        (["info", "fedobp/table4"], ["`repfl show fedobp/table4`"]),
+        (["twin"], ["--artefact PAPER/NAME"]),
         (["new", "method", "1Bad name"], ["such as bad-name"]),
         (["show", "zz"], ["zz"]),
         (["verify", "--results", "/nowhere"], ["/nowhere", "does not exist"]),
@@ -151,7 +153,7 @@ def test_a_broken_plugin_is_named_with_its_line(here: Here, tmp_path: Path, text
 @pytest.mark.parametrize(
     "asked",
     [
-        *(f"list {kind}" for kind in ("datasets", "partitions", "models", "recipes")),
+        *(f"list {kind}" for kind in ("papers", "datasets", "partitions", "models", "recipes")),
         *(f"info {name}" for name in ("fedpurin", "digits", "iid", "auc", "fedobp/cifar10-dir0.1")),
         f"info test-slow --plugin {FAULTY}",
         "doctor",
@@ -164,8 +166,12 @@ def test_everything_is_listed_as_a_table_and_as_json(here: Here, faulty: Path, a
     assert json.loads(here(*asked.split(), "--json").out)
 
 
-def test_artefacts_count_what_is_published_with_the_code(here: Here, tmp_path: Path) -> None:
-    found = json.loads(here("list", "artefacts", "--results", tmp_path / "none", "--json").out)
+def test_artefacts_count_what_is_published_with_the_code(
+    here: Here, grid: Path, tmp_path: Path
+) -> None:
+    asked = ("list", "artefacts", "--results", tmp_path / "none", "--grid", grid, "--json")
+    found = json.loads(here(*asked).out)
+    assert {each["name"] for each in found if each["paper"] == "tests"} == {"table1", "fig1"}
     table = next(each for each in found if (each["paper"], each["name"]) == ("fedpurin", "table1"))
     desk = table["scales"]["desk"]
     assert desk["done"] == 0 < desk["measured"] <= desk["cells"]
@@ -187,7 +193,7 @@ def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_p
     facts = json.loads(here("plan", *asked, "--json").out)
     assert 0 < facts["published"] <= facts["statuses"]["missing"]
     assert facts["unpublished_seconds"] < facts["seconds"]
-    (line,) = re.findall(r"\(`repfl (run [^`]*)`\)", here("plan", *asked).out)
+    (line,) = re.findall(r"rest: `repfl (run [^`]*)`", here("plan", *asked).out)
     asked = line.replace("run", "plan", 1).split()
     assert json.loads(here(*asked, "--json").out)["published"] == 0
 

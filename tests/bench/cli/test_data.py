@@ -80,6 +80,7 @@ def test_import_list_and_verify_agree(
     [
         (["get", "cifr10"], "did you mean cifar10"),
         (["import", "cifar10", "--from", "nowhere"], "does not exist"),
+        (["import", "cifar10", "--from", __file__], "test_data.py is no file of cifar10"),
         (["show", "a-paper/smal"], "did you mean a-paper/small"),
         (["show", "small", "--scale", "papr"], "did you mean"),
         (["get", "office_home"], "download OfficeHomeDataset"),

@@ -10,14 +10,17 @@ import pytest
 
 import repfl
 from repfl.bench.evidence import measured
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.run.task import Task
+from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, Compute, Here, Said, task
+from tests.bench.conftest import FAULTY, Compute, Here, Said, run_in, task
 
 
 def again(said: Said) -> list[str]:
     """Return the arguments of the command that a shown record ends with."""
     (line,) = [line for line in said.out.splitlines() if line.startswith("again")]
-    words = shlex.split(line.removeprefix("again").split("&&")[-1])
+    words = shlex.split(line.removeprefix("again"))
     assert words[:2] == ["repfl", "run"]
     assert words[-1] == "--fresh"
     return words[1:]
@@ -49,7 +52,7 @@ def test_a_record_made_from_python_ends_with_python(
     run = repfl.run("local", recipe, results=tmp_path / "first")
     said = here("show", run.id, "--results", tmp_path / "first").out
     (line,) = [line for line in said.splitlines() if line.startswith("again")]
-    *python, code = shlex.split(line.removeprefix("again").split("&&")[-1])
+    *python, code = shlex.split(line.removeprefix("again"))
     assert python == ["python", "-c"]
     monkeypatch.setenv("REPFL_RESULTS", str(tmp_path / "second"))
     exec(code, {})
@@ -75,6 +78,30 @@ def test_a_record_shows_all_that_it_knows(here: Here, store: Store, compute: Com
         assert part in said.out
     said = here("show", record.id, "--results", store.root, "--json")
     assert json.loads(said.out) == record.json
+
+
+def test_only_a_record_of_another_commit_names_its_own(
+    here: Here, store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for head, told in (("first", False), ("second", True)):
+        monkeypatch.setattr(provenance, "commit", lambda: {"commit": head, "dirty": False})  # noqa: B023
+        compute(task("local"))
+        said = here("show", store.ids()[0], "--results", store.root).out
+        assert ("computed at commit first;" in said) == told
+
+
+def test_an_interrupted_cell_says_after_which_round(here: Here, grid: Path, store: Store) -> None:
+    cell = plan(Selection(files=[grid]))[0].cell
+    assert run_in(store.root, Task(cell), stop=lambda: True).status == "interrupted"
+    for command in (["plan", "--grid", grid], ["show", cell.short]):
+        said = here(*command, "--results", store.root)
+        assert "interrupted after round 1;" in said.out + said.err
+
+
+def test_an_artefact_of_ones_own_has_a_report(here: Here, grid: Path) -> None:
+    said = here("show", "tests/table1", "--grid", grid)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert f"repfl report --grid {grid}" in said.err
 
 
 def test_a_published_value_is_shown_if_there_is_no_record(here: Here, tmp_path: Path) -> None:

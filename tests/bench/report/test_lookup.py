@@ -29,11 +29,17 @@ def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
     said = here("show", "fedpurin/table1.csv:59")
     assert said.code == 0
     paper = said.out.partition("at the paper scale (fedpurin/table1)")[2].partition(" at the ")[0]
-    asked = paper.partition("  re-run: repfl reproduce")[2].split()
+    asked = paper.partition("  run: repfl reproduce")[2].split()
     selected = [asked[at + 1] for at, word in enumerate(asked) if word == "--cell"]
     cells = plan(Selection(scale="paper", artefacts=["fedpurin/table1"], cells=selected))
     assert len(selected) == len(cells) == 3
     assert {(item.row, item.column) for item in cells} == {("FedPURIN", "cifar10-dir0.1")}
+
+
+def test_a_number_without_cells_at_a_scale_names_no_run_of_the_whole_table(here: Here) -> None:
+    desk = here("show", "fedobp/table4.csv:5").out.partition("at the desk scale")[2]
+    assert "repfl plan --scale desk" in desk
+    assert "repfl reproduce" not in desk
 
 
 def test_an_artefact_lists_its_numbers_with_names_that_work(here: Here) -> None:
