@@ -33,7 +33,7 @@ def table(
     to `high`; their `difference` and its interval from `gap_low` to `gap_high`, which decides the
     `verdict`; the floor, the seeds and the evidence for ours. Of a figure, the numbers it draws.
     Without a scale, the one that has most of its cells. Title, caption, scale and notes are in
-    `.attrs`.
+    `.attrs`, and so are, as `statistics`, the paired differences of a table's rows to the best.
     """
     from repfl.bench.evidence import artefacts
     from repfl.bench.evidence.library import Library
@@ -57,6 +57,8 @@ def table(
     frame = _table(result) if isinstance(result, Table) else result.data.copy()
     told = ("title", "caption", "scale", "notes")
     frame.attrs |= {name: getattr(result, name) for name in told}
+    if isinstance(result, Table):
+        frame.attrs["statistics"] = result.summary.to_dict("index")
     return frame
 
 

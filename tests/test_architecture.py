@@ -19,7 +19,7 @@ LAYERS = ("errors", "grid", "store", "run", "check", "evidence", "report", "cli"
 HARNESS = sorted(
     path
     for path in (ROOT / "bench").rglob("*/*.py")
-    if path.relative_to(ROOT / "bench").parts[0] not in ("examples", "templates")
+    if path.relative_to(ROOT / "bench").parts[0] not in ("examples", "studies", "templates")
 )
 ALLOWED_IN_METHODS = {
     "__future__", "collections", "contextlib", "dataclasses", "functools", "math", "numpy", "repfl",
