@@ -76,40 +76,14 @@ def references(session: nox.Session) -> None:
     and stays out of this repository.
     """
     install(session, "dev")
-    folder = Path("tests", "references")
-    kept = clone(session, folder)
-    session.run("pytest", str(folder), *session.posargs, env={"REPFL_REFERENCES": str(kept)})
-
-
-@nox.session
-def peers(session: nox.Session) -> None:
-    """Accuracy and speed beside PFLlib and FL-bench, in turns. Needs a machine that does nothing
-    else, for hours.
-    """
-    install(session, "dev")
-    kept = clone(session, Path("tests", "speed", "peers"))
-    session.run(
-        "python", "-m", "tests.speed.peers.compare", "--clones", str(kept), *session.posargs
-    )
-
-
-def clone(session: nox.Session, folder: Path) -> Path:
-    """Where the repositories lie that a folder's files name with a commit."""
-    kept = Path("references").resolve()
+    folder, kept = Path("tests", "references"), Path("references").resolve()
     text = "".join(file.read_text() for file in folder.glob("*.py"))
     for repository in sorted(set(re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', text))):
         held = kept / repository.replace("/", "+")
         if not held.exists():
-            session.run(
-                "git",
-                "clone",
-                "--quiet",
-                "--bare",
-                f"https://github.com/{repository}",
-                str(held),
-                external=True,
-            )
-    return kept
+            address = f"https://github.com/{repository}"
+            session.run("git", "clone", "--quiet", "--bare", address, str(held), external=True)
+    session.run("pytest", str(folder), *session.posargs, env={"REPFL_REFERENCES": str(kept)})
 
 
 @nox.session
