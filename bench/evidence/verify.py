@@ -32,6 +32,7 @@ from repfl.bench.store.provenance import data_moved
 from repfl.bench.store.store import Record, Store
 from repfl.datasets.core import prepare
 from repfl.datasets.core.errors import DataError
+from repfl.paper_tables.core.verdict import MARGIN
 
 if TYPE_CHECKING:
     from repfl.bench.run.progress import Progress
@@ -41,8 +42,6 @@ REPRODUCIBLE = ("partition", "samples", "data", "digests")
 EVERYWHERE = ("metrics.floor", "metrics.parameters", "partition", "samples", "data")
 """What every platform gives again, to the bit."""
 GPU = "a GPU"
-POINT = 0.01
-"""How close another platform's value must be to confirm one."""
 
 
 @dataclass
@@ -328,7 +327,7 @@ def _conclude(
     ):
         told = "made on another platform, and further off than its noise"
     else:
-        far = then is not None and abs(then - now) > POINT
+        far = then is not None and abs(then - now) > MARGIN / 100
         found.notes.append(
             f"{subject.name}: made on another platform, where bits may differ; {values}"
             + (", which is within its noise and confirms nothing" if far else "")
