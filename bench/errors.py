@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -64,9 +65,18 @@ def no_name(what: str, name: str, place: str, example: str) -> UserError:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception's message on one line, however it was written."""
+    """An exception's message on one line, with the nearest name if an attribute was misspelt."""
     text = " ".join(str(error).split())
+    if isinstance(error, AttributeError) and error.name:
+        near = get_close_matches(error.name, [n for n in dir(error.obj) if n[0] != "_"], n=1)
+        text += f"; did you mean {near[0]}?" if near else ""
     return text or type(error).__name__
+
+
+def with_class(error: BaseException) -> str:
+    """The same behind the exception's class; the messages of our own classes need none."""
+    ours = type(error).__module__.startswith("repfl.")
+    return one_line(error) if ours else f"{type(error).__name__}: {one_line(error)}"
 
 
 # -- what pydantic refuses -------------------------------------------------------------------------
