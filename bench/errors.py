@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from repfl.datasets.core import errors as data
+from repfl.datasets.core.recipe import Training
 
 FINE, FINDING, INPUT, FAILED = 0, 1, 2, 3
 """Exit codes: all well; something stored or measured is not as it should be; the user's input is
@@ -95,6 +96,8 @@ def refusal(error: ValidationError, cls: Any, place: str) -> UserError:
     match first["type"]:
         case name if name in UNKNOWN:
             near = nearest(str(first["loc"][-1]), _fields_beside(cls, first["loc"]))
+            if field in Training.__dataclass_fields__:  # at the top, or as a hyper-parameter
+                near = f"did you mean training.{field}?"
             text = f"unknown field {field!r}; {near}"
         case "missing" | "missing_argument":
             text = f"field {field!r} is missing"
