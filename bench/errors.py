@@ -7,11 +7,13 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from repfl.datasets.core import errors as data
+from repfl.datasets.core.recipe import Training
 
 FINE, FINDING, INPUT, FAILED = 0, 1, 2, 3
 """Exit codes: all well; something stored or measured is not as it should be; the user's input is
@@ -64,9 +66,18 @@ def no_name(what: str, name: str, place: str, example: str) -> UserError:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception's message on one line, however it was written."""
+    """An exception's message on one line, with the nearest name if an attribute was misspelt."""
     text = " ".join(str(error).split())
+    if isinstance(error, AttributeError) and error.name:
+        near = get_close_matches(error.name, [n for n in dir(error.obj) if n[0] != "_"], n=1)
+        text += f"; did you mean {near[0]}?" if near else ""
     return text or type(error).__name__
+
+
+def with_class(error: BaseException) -> str:
+    """The same behind the exception's class; the messages of our own classes need none."""
+    ours = type(error).__module__.startswith("repfl.")
+    return one_line(error) if ours else f"{type(error).__name__}: {one_line(error)}"
 
 
 # -- what pydantic refuses -------------------------------------------------------------------------
@@ -85,6 +96,8 @@ def refusal(error: ValidationError, cls: Any, place: str) -> UserError:
     match first["type"]:
         case name if name in UNKNOWN:
             near = nearest(str(first["loc"][-1]), _fields_beside(cls, first["loc"]))
+            if field in Training.__dataclass_fields__:  # at the top, or as a hyper-parameter
+                near = f"did you mean training.{field}?"
             text = f"unknown field {field!r}; {near}"
         case "missing" | "missing_argument":
             text = f"field {field!r} is missing"

@@ -125,11 +125,15 @@ def run(
     data of a paper's recipe are replaced by digits. `plugins` are files that register methods.
     `options` are those of `repfl run`: `results`, `device`, `precision`, `fresh` and so on.
     """
+    from repfl.bench.cli.options import again
+
     planned = [_planned(_method(method, hp), recipe, seed, scale, plugins, options)]
     summary, store = _compute(planned, plugins, progress, options)
+    cell = planned[0].cell
     for outcome in summary.of("failed", "refused"):
-        raise UserError(f"{planned[0].cell}: {outcome.reason}", FAILED)
-    record = store.get(planned[0].cell.id)
+        show = f"; record and traceback: `repfl show {cell.short}{again((), store)}`"
+        raise UserError(f"{cell}: {outcome.reason}{show * (outcome.status == 'failed')}", FAILED)
+    record = store.get(cell.id)
     assert record is not None  # it was stored a moment ago
     return Run(record, store)
 

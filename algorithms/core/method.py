@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import AliasChoices, ConfigDict, Field, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
+from pydantic.fields import FieldInfo
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class Method(ABC, Generic[Chosen]):
 
 
 class MethodError(ValueError):
-    """A method is declared or built wrongly."""
+    """A method is declared, built or written wrongly."""
 
 
 FAMILIES = (
@@ -227,9 +228,12 @@ _REGISTRY: dict[str, Entry] = {}
 
 
 def _check_defaults(name: str, hp: type) -> None:
-    """Refuse a default outside its own range: pydantic checks only what is given."""
-    defaults = {}
-    for field_, info in getattr(hp, "__pydantic_fields__", {}).items():
+    """Refuse a field without a type, and a default out of its range: pydantic takes both."""
+    defaults, fields = {}, getattr(hp, "__pydantic_fields__", {})
+    for field_, value in vars(hp).items():
+        if isinstance(value, FieldInfo) and field_ not in fields:
+            raise MethodError(f"method {name!r}: write `{field_}: TYPE = param(...)`, with a type")
+    for field_, info in fields.items():
         alias = info.validation_alias
         spelled = str(alias.choices[0]) if isinstance(alias, AliasChoices) else field_
         defaults[spelled] = info.get_default(call_default_factory=True)

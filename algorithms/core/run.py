@@ -13,10 +13,11 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
-from repfl.algorithms.core.method import Method, State
+from repfl.algorithms.core.method import Method, MethodError, State
 from repfl.algorithms.core.recipe import Recipe
+from repfl.algorithms.engine.client import described
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.algorithms.engine.evaluate import Models, Score, joined, summary
+from repfl.algorithms.engine.evaluate import Mixture, Models, Score, joined, summary
 from repfl.algorithms.engine.model import Model
 
 MODEL_BYTES = 28 << 20
@@ -64,7 +65,7 @@ class Run:
 
     def start(self) -> None:
         """The state before the first round."""
-        self.state = self.method.init(self.fed)
+        self.state = self._checked_state("init", self.method.init(self.fed), {})
 
     def step(self) -> None:
         """Run one communication round and score it."""
@@ -79,12 +80,11 @@ class Run:
         )
         begun = perf_counter()
         if fed.scoring_start and not self.method.scores_start:
-            fed.score("start", self.method.client_params(self.state, fed))
+            fed.score("start", self._client_params())
         scored = perf_counter()
+        shapes = {name: value.shape for name, value in self.state.items()}
         handed, self.state = dict(self.state), {}  # so that the method can free what it has used
-        self.state = self.method.round(handed, fed)
-        if not isinstance(self.state, dict):
-            raise TypeError(f"round returned {self.state!r:.60}; it returns the next state, a dict")
+        self.state = self._checked_state("round", self.method.round(handed, fed), shapes)
         self._check(round_)
         self._trace()
         trained = perf_counter()
@@ -102,6 +102,20 @@ class Run:
             or (every > 0 and round_ % every == 0)
             or round_ in self.recipe.evaluation.rounds
         )
+
+    def _checked_state(self, part: str, state: State, before: dict[str, torch.Size]) -> State:
+        """Return what `init` or `round` returned; refuse what is no state, or not all of it."""
+        everyone, active = (self.fed.N,), (self.fed.K,)
+        if not isinstance(state, dict):
+            raise MethodError(f"{part} returned {described(state)}; it returns a dict of tensors")
+        for name in before | state:
+            if not isinstance(value := state.get(name), Tensor):
+                what = described(value) if name in state else "nothing"
+                raise MethodError(f"{part} returned {what} as {name!r}; valid: a tensor")
+            if before.get(name, active)[:1] == everyone != active == value.shape[:1]:
+                rows = f"{self.fed.K} rows of {name!r}, which had {self.fed.N}"
+                raise MethodError(f"{part} returned {rows}: write them by fed.scatter_rows")
+        return state
 
     def _check(self, round_: int) -> None:
         floats = [
@@ -163,14 +177,18 @@ class Run:
 
     def scored_models(self) -> Models:
         """Return the models that the active clients are scored with."""
-        models = self.method.client_params(self.state, self.fed)
-        if isinstance(models, Tensor) and models.shape != (self.fed.K, self.fed.D):
-            raise ValueError(
-                f"client_params returned {list(models.shape)}; it returns a row of {self.fed.D:,}"
-                f" values for each of the {self.fed.K} clients in `fed.active`"
-            )
+        models = self._client_params()
         if self.method.personalizes and isinstance(models, Tensor):
             return self.method.personalize(self.fed, models)
+        return models
+
+    def _client_params(self) -> Models:
+        models, fed = self.method.client_params(self.state, self.fed), self.fed
+        if not isinstance(models, Mixture) and getattr(models, "shape", ()) != (fed.K, fed.D):
+            raise MethodError(
+                f"client_params returned {described(models)}; it returns a row of {fed.D:,} values"
+                f" for each of the {fed.K} clients in `fed.active`"
+            )
         return models
 
     def _score_newcomers(self, data: ClientData) -> None:

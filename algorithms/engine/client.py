@@ -36,6 +36,20 @@ def cross_entropy_eval(model: ClientModel, batch: Batch, extras: Extras) -> Tens
     return F.cross_entropy(model.eval()(batch.x), batch.y)
 
 
+def described(value: object) -> str:
+    """Return what a function returned, as a message has it."""
+    shape = f" {list(value.shape)}" if isinstance(value, Tensor) else ""
+    return "None" if value is None else f"a {type(value).__name__}{shape}"
+
+
+def _scalar(value: Any, loss: Loss) -> Tensor:
+    """Return a loss; refuse what has no gradient."""
+    if isinstance(value, Tensor) and not value.dim() and value.requires_grad:
+        return value
+    text = f"the loss {getattr(loss, '__qualname__', 'function')} returned {described(value)}"
+    raise TypeError(f"{text}; it returns a scalar that depends on model(...)")
+
+
 class Client:
     """One client's models, extras and optimiser, for the steps of a local training."""
 
@@ -120,6 +134,7 @@ class Client:
                 leaf.requires_grad_(True)
             out = loss(self.model(of), batch, self.inputs(of))
             value, aux = out if has_aux else (out, None)
+            value = _scalar(value, loss)
             grads = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
         finally:
             for leaf in leaves.values():
@@ -134,7 +149,8 @@ class Client:
             client = Client(self._model, state, self.masks, self.optimiser)
             model = client.model(of).replace({n: leaves[n] for n in self.masks})
             out = loss(model, batch, client.inputs(of) | {n: leaves[n] for n in extras})
-            return out if has_aux else (out, ())
+            number, aux = out if has_aux else (out, ())
+            return _scalar(number, loss), aux
 
         # the state is an argument, since batch norm changes its statistics in place
         leaves = self._leaves(of, extras)

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from inspect import getsourcefile
-from pathlib import Path
-from traceback import extract_tb
 
 import numpy as np
 import torch
@@ -31,7 +28,9 @@ from repfl.bench.check.situation import (
 )
 from repfl.bench.check.toys import RAGGED, SHORT, held_apart, other_tests, toy_data
 from repfl.bench.check.watched import FilledRun, Replayed, ReplayedRun, WatchedRun, flat
-from repfl.bench.errors import one_line
+from repfl.bench.errors import one_line, with_class
+from repfl.bench.grid.plugins import line_in
+from repfl.bench.grid.process_state import moved, randomness_kept, settings
 
 TOLERANCE = 1e-9
 
@@ -64,8 +63,14 @@ def finite(case: Situation) -> None:
 
 
 def repeatable(case: Situation) -> None:
-    """A run gives the same bits the second time: all randomness is drawn from the cell's seed."""
-    one, two = usual(case), case.run(kind=WatchedRun)
+    """A run gives the same bits the second time: all randomness is drawn from the cell's seed, and
+    none from a global generator.
+    """
+    before = settings()
+    with randomness_kept():
+        one, two = usual(case), case.run(kind=WatchedRun)
+        change = moved(before)
+    keep(not change, f"changes {change}; random numbers come from fed.rng(PURPOSE)")
     different = [n for n, v in one.state.items() if not torch.equal(v, two.state[n])]
     keep(
         not different,
@@ -294,7 +299,7 @@ def device(case: Situation) -> None:
             case.run(rounds=2, device="meta", stack=stack, sizes=SHORT)
     except (RuntimeError, NotImplementedError) as error:
         text = f"a GPU would have to wait, or tensors of two devices meet: {one_line(error)}"
-        raise Broken(f"{text}{_where(error, case.method)}; see `fed.to_host`") from error
+        raise Broken(f"{text}{line_in(case.method, error)}; see `fed.to_host`") from error
 
 
 CONTRACT: tuple[Callable[[Situation], None], ...] = (
@@ -314,13 +319,6 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
 )
 
 
-def _where(error: BaseException, name: str) -> str:
-    """Return the last line of the method's own file that led to an error."""
-    file = getsourcefile(methods()[name].cls)
-    lines = [each.lineno for each in extract_tb(error.__traceback__) if each.filename == file]
-    return f" ({Path(file).name}:{lines[-1]})" if file and lines else ""
-
-
 def check(
     name: str, promises: Sequence[Callable[[Situation], None]] = ()
 ) -> Iterator[tuple[str, Situation, str]]:
@@ -336,8 +334,8 @@ def check(
             except Broken as error:
                 wrong = str(error)
             except (Exception, SystemExit) as error:  # a method of others may fail in any way
-                kind = "diverged on toys" if isinstance(error, Diverged) else type(error).__name__
-                wrong = f"{kind}: {one_line(error)}{_where(error, name)}"
+                diverged = "diverged on toys: " if isinstance(error, Diverged) else ""
+                wrong = f"{diverged}{with_class(error)}{line_in(name, error)}"
             yield promise.__name__, case, wrong
             if wrong and promise is repeatable:
                 break

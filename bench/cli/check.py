@@ -66,7 +66,8 @@ def check(
         return FINE
     names = method or own
     if plugin and not names and not promise:
-        raise UserError(f"--plugin {', '.join(plugin)}: registers no method to check")
+        text = "registers no method; models, data sets and partitions have a test file for pytest"
+        raise UserError(f"--plugin {', '.join(plugin)}: {text}")
     codes = [_contract(names, promise or ())] if names or promise else []
     if not promise and (not names or reference or _in_gate(names)):
         codes.append(_show_regression(gate.check(reference, names, workers, files)))
@@ -95,7 +96,7 @@ def _in_gate(names: Sequence[str]) -> bool:
 
     if any(plugins.origin("method", name) is None for name in names):
         return True
-    print("the gate has no numbers of plug-ins: keep yours in a file, --accept --reference FILE")
+    print("plug-ins need no gate; to keep numbers of yours: --accept --reason WHY --reference FILE")
     return False
 
 
@@ -130,7 +131,7 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> int:
                     print(f"{verdict}: {promise} ({situation}){end}", flush=True)
         for wrong, count in seen.items():
             if wrong and count > 1:
-                print(f"        {name}: {count - 1} more times: {wrong}")
+                print(f"        {name}: {count - 1} x more: {wrong}")
     print(f"{len(names)} method{'s' * (len(names) != 1)}, {broken} broken promises")
     return FINDING if broken else FINE
 

@@ -206,6 +206,7 @@ def show_ending(
         item = commands[outcome.id]
         out.print(
             f"{outcome.status}: {item.cell}: {outcome.reason}\n"
+            f"    record and traceback: repfl show {item.cell.short}{again}\n"
             f"    repeat: {item.command} --fresh --executor inline{again}",
             soft_wrap=True,
         )

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.errors import Corrupt, UserError, nearest, one_line
+from repfl.bench.errors import Corrupt, UserError, nearest, one_line, with_class
 from repfl.bench.evidence import measured, noise, selection
 from repfl.bench.evidence.library import Known, Library
 from repfl.bench.evidence.planned_evidence import PlannedEvidence
@@ -96,7 +96,6 @@ def published_by(paper: str, made: Made) -> pd.DataFrame:
 
 def one(first: Planned, evidence: PlannedEvidence, made: Made) -> Result:
     """Make one artefact, or return the reason why there is none."""
-    from repfl.paper_tables.core.errors import PaperError
     from repfl.paper_tables.core.result import Absent
 
     paper, name = first.paper, first.artefact
@@ -105,9 +104,8 @@ def one(first: Planned, evidence: PlannedEvidence, made: Made) -> Result:
     except (UserError, Corrupt) as error:
         reason = one_line(error)
     except Exception as error:  # one artefact's fault must not cost the others
-        kind = "" if isinstance(error, PaperError) else f"{type(error).__name__}: "
         line = plugins.line_of(error, grids.folder(paper)).removeprefix("/")
-        reason = f"{line and line + ': '}{kind}{one_line(error)}"
+        reason = f"{line and line + ': '}{with_class(error)}"
     else:
         return _named(result, first)
     made.failed.append(f"{paper}/{name}")

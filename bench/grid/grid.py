@@ -16,6 +16,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from repfl.bench.errors import UserError, no_name, one_line, refusal, unknown
+from repfl.bench.grid.methods import hyperparameters
 from repfl.bench.grid.nested import dotted, merge, nested
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import NAME, Block, Cells, GridFile, Scale, rows_of, written_out
@@ -151,6 +152,7 @@ class Grid:
             )
         for label, times in Counter(row.label for row in rows_of(file, block)).items():
             if times > 1:
+                self._check_sweep(block, at)
                 swept = " ".join(f"{{{name}}}" for name in block.sweep)
                 hint = (
                     f"; write what is swept into the label, as in 'NAME {swept}'" if swept else ""
@@ -158,6 +160,14 @@ class Grid:
                 place = self.at(*at, "rows")
                 raise UserError(f"{place}: two rows are called {label!r}{hint}")
         return count
+
+    def _check_sweep(self, block: Block, at: tuple[Any, ...]) -> None:
+        """Refuse names that the first row does not have, before a label is made of them."""
+        row = next(rows_of(self.file, block))
+        hyperparameters(row.method, row.hp, f"{self.at(*at, 'rows')}: row {row.label!r}")
+        for recipe in (*self.file.columns.get(block.columns, ()), *block.recipes, *block.per):
+            for scale in filter(self.file.scales.__contains__, block.scales):
+                self.recipe(recipe, scale, fields=row.recipe, at=at)
 
     def _refer(self, kind: str, name: str, at: tuple[Any, ...]) -> None:
         """Refuse a name that the file does not define."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from repfl.bench.errors import UserError, no_name, one_line
+from repfl.bench.errors import UserError, no_name, with_class
 from repfl.bench.grid import grid
 from repfl.bench.grid.process_state import moved, randomness_kept, settings
 from repfl.bench.grid.schema import NAME
@@ -172,8 +172,7 @@ def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
             with randomness_kept():
                 yield seen
         except (Exception, SystemExit) as error:
-            text = f"{type(error).__name__}: {one_line(error)}"
-            raise UserError(f"{what}{line_of(error, path)}: {text}") from None
+            raise UserError(f"{what}{line_of(error, path)}: {with_class(error)}") from None
         if change := moved(before):
             raise UserError(
                 f"{what}: changes {change}, and with it the results of other methods; pass it to"
@@ -196,6 +195,16 @@ def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
 def _file_digest(file: Path) -> str:
     """Hash a file twice, as stored records have it."""
     return sha256(sha256(file.read_bytes()).digest()).hexdigest()
+
+
+def line_in(method: str, error: BaseException) -> str:
+    """Return the last line of a method's own file that led to an error, as the end of a message."""
+    from repfl.algorithms.core.method import methods
+
+    known = methods().get(method)
+    module = sys.modules.get(known.cls.__module__) if known else None
+    line = line_of(error, file := Path(str(getattr(module, "__file__", ""))))
+    return f" ({file.name}{line})" if line else ""
 
 
 def line_of(error: BaseException, path: Path | None) -> str:

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-from repfl.bench.errors import one_line
+from repfl.bench.errors import with_class
 from repfl.bench.report.latex import latex
 from repfl.bench.report.markdown import markdown
 from repfl.bench.report.sheet import Sheet
@@ -78,7 +78,7 @@ def write(
         except OSError:  # the disk's fault, and the end of the whole report
             raise
         except Exception as error:  # one artefact's fault must not cost the others
-            why = failed[result.key] = f"{type(error).__name__}: {one_line(error)}"
+            why = failed[result.key] = with_class(error)
             about = result.paper, result.name, result.title
             sheet = tell(Absent(*about, f"Could not be rendered ({why}).", result.scale))
             written = []

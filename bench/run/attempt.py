@@ -7,7 +7,8 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
-from repfl.bench.errors import StoreError, UserError, one_line
+from repfl.bench.errors import StoreError, UserError, one_line, with_class
+from repfl.bench.grid.plugins import line_in
 from repfl.bench.run import cost, machine, record
 from repfl.bench.run.compute import Interrupted, compute, keep
 from repfl.bench.run.task import Options, Outcome, Task, Tell
@@ -89,7 +90,7 @@ def _attempt(
     # a failing cell must not stop the grid, whatever it raises
     except (Exception, SystemExit) as error:
         if options.stack < 2 or not _out_of_memory(error):
-            reason = f"{type(error).__name__}: {one_line(error)}"
+            reason = with_class(error) + line_in(task.cell.method, error)
             return _without(task, options, store, "failed", reason, _trace(error))
     # out here, where the exception no longer holds what the run had allocated
     machine.clear(options.device)

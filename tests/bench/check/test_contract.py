@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from repfl.algorithms.core.method import MethodError
 from repfl.bench.check import contract
 from repfl.bench.check.contract import Broken
 from repfl.bench.check.situation import Situation
@@ -149,6 +150,12 @@ class HonestRows(Rows):
     pass
 
 
+@slip("test-few-rows")
+class FewRows(Rows):
+    def round(self, state, fed):
+        return {"w": fed.train(self.start(state, fed))}
+
+
 @slip("test-first-rows")
 class FirstRows(Rows):
     "Clients train the models of others."
@@ -234,6 +241,12 @@ class Draws(More):
         return 1e-3 * torch.randn(fed.D, generator=torch.Generator().manual_seed(NEXT()))
 
 
+@slip("test-seeds")
+class Seeds(More):
+    def more(self, theta, fed):
+        return 1e-3 * torch.randn(fed.D, generator=torch.manual_seed(0))
+
+
 @slip("test-stacks")
 class Stacks(More):
     "Computes with how many clients are stacked."
@@ -291,6 +304,7 @@ FOUND = [
     ("test-unscored", "finite", 0.5, "nothing is scored after local training"),
     ("test-remembers", "resumable", 1.0, "the same cell, resumed, gives another theta"),
     ("test-draws", "repeatable", 1.0, "draw from fed.rng"),
+    ("test-seeds", "repeatable", 1.0, "changes PyTorch's random state from"),
     ("test-stacks", "stacked", 1.0, "stacked clients differ from single ones"),
     ("test-bills", "billed", 1.0, "bytes are billed"),
     ("test-welcomes", "newcomers", 1.0, "giving unseen clients a model changes the state"),
@@ -348,7 +362,13 @@ def test_a_start_of_another_shape_is_told_where_it_is_given(slips: Path) -> None
 @pytest.mark.parametrize(
     ("part", "after", "words"),
     [
-        ("round", "lambda self, state, fed: None", "round returned None; it returns the next"),
+        ("down", "lambda self, state, fed: fed.dwn()", "'Federation' object has no attribute"),
+        ("down", "lambda self, state, fed: fed.dwn()", "; did you mean down? (half.py:"),
+        ("init", "lambda self, fed: fed.new_model()", "init returned a Tensor [2548]; it returns"),
+        ("init", "lambda self, fed: {'theta': [0]}", "init returned a list as 'theta'; valid"),
+        ("round", "lambda self, state, fed: None", "round returned None; it returns a dict"),
+        ("round", "lambda self, state, fed: {}", "round returned nothing as 'theta'"),
+        ("client_params", "lambda self, state, fed: None", "None; it returns a row of 2,548"),
         ("client_params", "lambda self, state, fed: state['theta']", "it returns a row of"),
     ],
 )
@@ -362,6 +382,28 @@ def test_what_a_part_must_return_is_said_where_it_returns(
     plugged(tmp_path / "half.py")
     (first, *_) = [wrong for _, _, wrong in contract.check("test-half")]
     assert words in first
+
+
+@pytest.mark.parametrize("stack", [1, 6])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("None", "Half.round.* returned None; it returns a"), ("batch.x.sum()", r"a Tensor \[\]; it")],
+)
+def test_a_loss_without_a_gradient_is_named(
+    tmp_path: Path, plugged: Callable[[Path], None], value: str, words: str, stack: int
+) -> None:
+    (tmp_path / "half.py").write_text(
+        f'{SLIPS}\n\n@slip("test-half")\nclass Half(Plain):\n    def round(self, state, fed):\n'
+        f"        fed.train(self.down(state, fed), loss=lambda model, batch, extras: {value})\n"
+    )
+    plugged(tmp_path / "half.py")
+    with pytest.raises(TypeError, match=words):
+        Situation("test-half", "tiny", 1.0).run(stack=stack)
+
+
+def test_rows_of_the_active_clients_alone_are_no_state(slips: Path) -> None:
+    with pytest.raises(MethodError, match="returned 3 rows of 'w', which had 6: write"):
+        Situation("test-few-rows", "tiny", 0.5).run()
 
 
 def test_a_method_that_diverges_is_told_so(slips: Path) -> None:

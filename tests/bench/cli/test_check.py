@@ -31,6 +31,7 @@ def test_a_plugin_without_a_method_is_refused(here: Here, tmp_path: Path) -> Non
     path.write_text("")
     said = here("check", "--plugin", path)
     assert (said.code, "registers no method" in said.err) == (2, True)
+    assert "have a test file for pytest" in said.err
 
 
 def test_a_broken_promise_of_a_plugin_is_told_once_with_its_line(faulty: Path, here: Here) -> None:
@@ -42,7 +43,7 @@ def test_a_broken_promise_of_a_plugin_is_told_once_with_its_line(faulty: Path, h
     wrong = f"ZeroDivisionError: on purpose (faulty.py:{line})"
     assert said.out.count("BROKEN") == 1
     assert wrong in said.out
-    assert "test-raise: 1 more times" in said.out
+    assert "test-raise: 1 x more: ZeroDivisionError" in said.out
 
 
 def test_a_named_method_is_checked_by_contract_and_gate(

@@ -76,13 +76,15 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
     for line in repeat:
         for words in (f"--grid {tmp_path}", f"--plugin {FAULTY}", f"--results {tmp_path / 'r'}"):
             assert words in line
+    raising = FAULTY.read_text().partition("raise ZeroDivisionError")[0].count("\n") + 1
     store = Store(tmp_path / "r")
     records = [record for cell in store.ids() if (record := store.get(cell)) is not None]
     found = {record.cell["method"]: record for record in records if record.status != "done"}
     assert {name: record.reason for name, record in found.items()} == {
         "test-nan": "the model is not finite after round 2",
-        "test-raise": "ZeroDivisionError: on purpose",
+        "test-raise": f"ZeroDivisionError: on purpose (faulty.py:{raising})",
     }
+    assert f"    record and traceback: repfl show {found['test-raise'].id[:12]}" in done.out
     for record in found.values():
         assert "Traceback" in record.provenance["traceback"]
         assert f"--cell {record.id[:12]}" in record.provenance["command"]

@@ -104,7 +104,7 @@ def test_a_papers_mistakes_are_told_with_file_and_line(here: Here, paper: Path) 
         ('(PAPER, "table1")', '("sixthone", "table1")', 2, "did you mean ('sixth-one', 'table1')?"),
         ('Row("FedPer")', 'Row("Fed-Per", "FedPer")', 1, "'Fed-Per' is not in the grid's table1"),
         ('Column("few"', 'Column("feww"', 3, "column 'feww' has no place; valid: few, many"),
-        ('rule="last"', 'rule="lastt"', 2, "artefacts.py:20: PaperError: Printing(rule='lastt')"),
+        ('rule="last"', 'rule="lastt"', 2, "artefacts.py:20: Printing(rule='lastt')"),
         ('"8 clients"), "many"', '"9 clients"), "many"', 1, "has setting '8 clients': did you"),
         ('{"few": Place("digits"', '{"few": Place("d"', 1, "setting 'digits, 8 clients'"),
     ],

@@ -189,6 +189,7 @@ from repfl.datasets.core import custom, partition
             "valid: (height, width, channels) of square images",
         ),
         (METHOD.format(share=1.9, family="mask"), "default share = 1.9 is not valid: input should"),
+        (METHOD.format(share=0.9, family="mask").replace(": float", ""), "`share: TYPE ="),
         (METHOD.format(share=0.9, family="masks"), "unknown family 'masks'; valid: clustered,"),
     ],
 )

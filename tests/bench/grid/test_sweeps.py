@@ -95,3 +95,15 @@ def test_wrong_sweeps_are_refused_where_they_stand(
     assert "tests.toml: artefacts." in str(caught.value)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("trainin.lr", "'trainin'; did you mean training"), ("lr", "'lr'; did you mean training.lr")],
+)
+def test_a_wrong_name_is_told_before_the_label_that_lacks_it(
+    tmp_path: Path, name: str, words: str
+) -> None:
+    text = RATES.replace("{training.lr}, {tau}", "FedPURIN").replace("training.lr", name)
+    with pytest.raises(UserError, match=words):
+        planned(tmp_path, GRID + text, "rates")
