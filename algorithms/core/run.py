@@ -179,14 +179,18 @@ class Run:
         """Return the models that the active clients are scored with."""
         models = self._client_params()
         if self.method.personalizes and isinstance(models, Tensor):
-            return self.method.personalize(self.fed, models)
+            return self._checked_rows("personalize", self.method.personalize(self.fed, models))
         return models
 
     def _client_params(self) -> Models:
-        models, fed = self.method.client_params(self.state, self.fed), self.fed
+        return self._checked_rows("client_params", self.method.client_params(self.state, self.fed))
+
+    def _checked_rows(self, part: str, models: Models) -> Models:
+        """Return the models of the active clients; refuse what is not one for each."""
+        fed = self.fed
         if not isinstance(models, Mixture) and getattr(models, "shape", ()) != (fed.K, fed.D):
             raise MethodError(
-                f"client_params returned {described(models)}; it returns a row of {fed.D:,} values"
+                f"{part} returned {described(models)}; it returns a row of {fed.D:,} values"
                 f" for each of the {fed.K} clients in `fed.active`"
             )
         return models

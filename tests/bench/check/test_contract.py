@@ -370,6 +370,7 @@ def test_a_start_of_another_shape_is_told_where_it_is_given(slips: Path) -> None
         ("round", "lambda self, state, fed: {}", "round returned nothing as 'theta'"),
         ("client_params", "lambda self, state, fed: None", "None; it returns a row of 2,548"),
         ("client_params", "lambda self, state, fed: state['theta']", "it returns a row of"),
+        ("personalize", "lambda self, fed, params: None", "personalize returned None; it"),
     ],
 )
 def test_what_a_part_must_return_is_said_where_it_returns(
