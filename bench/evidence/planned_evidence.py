@@ -105,8 +105,7 @@ class PlannedEvidence:
         if line is not None:
             founded, standing = self._known.tiers[line.cell], line.standing
         else:
-            founded = ""
-            standing = versions.of_record(origin, cell.json)
+            founded, standing = "", versions.of_record(origin, cell.json)
         return ", ".join(filter(None, (founded, "" if standing.current else STALE)))
 
     # -- trials and clients ------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def _other_rule(printed: str, ours: str) -> str:
 
 def _mark(cell: dict[str, Any], printing: Printing) -> str:
     """What a reader must know beside the verdict."""
-    # one model for all clients is not held against a constant of each client's own
+    # one model for all clients is not compared with a constant of each client's own
     own = cell["scale"] == "paper" and not cell.get("one_model")
     low = own and at_floor(cell["published"], cell["floor"])
     best = printing.rule == cell.get("rule", "") == "max"

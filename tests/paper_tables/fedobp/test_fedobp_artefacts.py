@@ -67,7 +67,7 @@ def test_variants_stand_aside_and_the_order_is_the_paper_scale_s() -> None:
 
 
 def test_printed_accuracies_are_marked_where_a_constant_does_as_well_whatever_ours_is() -> None:
-    """One model for all clients is not held against a constant of each client's own."""
+    """One model for all clients is not compared with a constant of each client's own."""
     given = evidence("table4", "paper")
     organ = given.cells["column"].str.startswith("organa-dir0.1")
     given.cells.loc[organ, "floor.pooled"] = 0.6743
