@@ -76,7 +76,7 @@ def on_post_build(config: Any) -> None:
 
 def bring(report: Path, to: Path) -> None:
     """Copy a report, and show its links to the pages of this site: by itself it hides them."""
-    shutil.copytree(report, to, ignore=shutil.ignore_patterns(".cache"), dirs_exist_ok=True)
+    shutil.copytree(report, to, dirs_exist_ok=True)
     for page in to.rglob("*.html"):
         up = "../" * len(page.relative_to(to).parts)
         text = page.read_text("utf-8")

@@ -31,8 +31,8 @@ class Trial:
     """A row at a recipe: what was tried, and what came of it."""
 
     row: str
-    options: Mapping[str, Any]
-    """Hyper-parameters, and fields of the recipe, under dotted names."""
+    cell: Cell
+    """Of the first seed; the others differ in nothing else."""
     status: str
     """done; else missing, diverged, failed or skipped, as one of its seeds is."""
     val: float
@@ -40,6 +40,13 @@ class Trial:
     test: float
     seeds: tuple[int, ...]
     ids: tuple[str, ...]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Hyper-parameters, and fields of the recipe, under dotted names."""
+        recipe = dotted(self.cell.recipe)
+        named = {n if "." in n else f"recipe.{n}": value for n, value in recipe.items()}
+        return {**self.cell.hp, **named}
 
 
 @dataclass(frozen=True)
@@ -77,12 +84,9 @@ class Choice:
     @property
     def tried(self) -> list[str]:
         """The options in which trials differ."""
-        names = dict.fromkeys(name for trial in self.trials for name in trial.options)
-        return [
-            name
-            for name in names
-            if len({str(trial.options.get(name)) for trial in self.trials}) > 1
-        ]
+        options = [trial.options for trial in self.trials]
+        names = dict.fromkeys(name for each in options for name in each)
+        return [name for name in names if len({str(each.get(name)) for each in options}) > 1]
 
 
 def choices(planned: Sequence[Planned], known: Known) -> list[Choice]:
@@ -143,8 +147,6 @@ def _validates(recipe: Mapping[str, Any]) -> bool:
 
 
 def _trial(row: str, items: Sequence[Planned], known: Known) -> Trial:
-    cell = items[0].cell
-    fields = {n if "." in n else f"recipe.{n}": v for n, v in dotted(cell.recipe).items()}
     records = [known.record(item.cell.id) for item in items]
     statuses = [
         "skipped" if item.skip else "missing" if record is None else record.status
@@ -154,7 +156,7 @@ def _trial(row: str, items: Sequence[Planned], known: Known) -> Trial:
     scores = [_score(item.cell, known) for item in items] if status == "done" else []
     return Trial(
         row,
-        {**cell.hp, **fields},
+        items[0].cell,
         status,
         100 * fmean(val for val, _ in scores) if scores else nan,
         100 * fmean(test for _, test in scores) if scores else nan,

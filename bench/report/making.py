@@ -1,6 +1,4 @@
-"""From planned cells to a report: what is known is gathered paper by paper, and kept until it
-changes.
-"""
+"""From planned cells to a report: what is known is gathered paper by paper."""
 
 from __future__ import annotations
 
@@ -11,11 +9,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.planned import Planned, asked_beside, unique
-from repfl.bench.report import cache
-from repfl.bench.report.sheet import Book, Sheet, as_json
+from repfl.bench.grid.planned import Planned, asked_beside
+from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import facts
-from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
 from repfl.datasets.core.paths import real_path
 
@@ -58,69 +54,45 @@ class Reported:
 
 
 def report(asked: Asked, store: Store, out: Path) -> Reported:
-    """Write the selected artefacts and the pages above them. What has not changed since it was last
-    written to this folder stays as it is.
-    """
-    kept = cache.Cache(out)
-    found = Reported(out / "index.html")
-    parts, keys = [], []
+    """Write the selected artefacts and the pages above them."""
+    from repfl.bench.report.site import pages
+
     with writing(out, "report", ", or choose another folder with --out DIR"):
         out.mkdir(parents=True, exist_ok=True)
-        for paper in dict.fromkeys(item.paper for item in asked.planned):
-            mine = [item for item in asked.planned if item.paper == paper]
-            key = _key(mine, store, asked)
-            part = kept.get(f"paper-{paper}", key)
-            if part is None:
-                part, files = _part(mine, store, out, asked)
-                part = kept.put(f"paper-{paper}", key, part, files)
-            parts.append(part)
-            keys.append(key)
-        found.sheets = [
-            as_json().validate_python(sheet) for part in parts for sheet in part["sheets"]
-        ]
-        found.problems = [line for part in parts for line in part["problems"]]
-        found.failed = [name for part in parts for name in part["failed"]]
-        found.runs = sum(len(part["runs"]) for part in parts)
-        keys.append(_key(asked.tested, store, asked))
-        test = kept.get("self-test", keys[-1])
-        if test is None:
-            test = kept.put("self-test", keys[-1], facts.tested(asked.tested, store))
-        found.problems = list(dict.fromkeys([*found.problems, *test["problems"]]))
-        whole = cache.digest([keys, provenance.commit()["commit"], str(out)])
-        if kept.get("pages", whole) is None:
-            from repfl.bench.report.site import pages
-
-            book = _book(asked, parts, found.sheets, test["table"], store, out)
-            kept.put("pages", whole, True, pages.write(book, out))
-    return found
+        parts = {
+            paper: _part([item for item in asked.planned if item.paper == paper], store, out, asked)
+            for paper in dict.fromkeys(item.paper for item in asked.planned)
+        }
+        test = facts.tested(asked.tested, store)
+        pages.write(_book(asked, parts, test["table"], store, out), out)
+    return Reported(
+        out / "index.html",
+        [sheet for part in parts.values() for sheet in part.sheets],
+        list(dict.fromkeys(_joined(part.problems for part in parts.values()) + test["problems"])),
+        _joined(part.failed for part in parts.values()),
+        sum(len(part.runs) for part in parts.values()),
+    )
 
 
-def _key(planned: Sequence[Planned], store: Store, asked: Asked) -> str:
-    """Of everything that a paper's part of a report depends on."""
-    places = [
-        (item.scale, item.artefact, item.row, item.column, item.cell.id, item.guest, str(item.file))
-        for item in planned
-    ]
-    files = sorted({str(item.file) for item in planned if item.file})
-    own = [cache.digest(Path(file).read_text(encoding="utf-8-sig")) for file in files]
-    papers = {item.paper for item in planned if not item.file}
-    texts = [cache.files(grids.folder(paper)) for paper in sorted(papers)]
-    stored = set(store.ids())
-    stamps = {
-        item.cell.id: cache.stamp(store.folder(item.cell.id))
-        for item in unique(planned)
-        if item.cell.id in stored
-    }
-    how = [asked.best, asked.narrowed, asked.again, asked.style]
-    return cache.digest([cache.code(), places, own, texts, stamps, how])
+def _joined(lists: Iterable[list[str]]) -> list[str]:
+    return [each for part in lists for each in part]
 
 
-def _part(
-    planned: Sequence[Planned], store: Store, out: Path, asked: Asked
-) -> tuple[dict[str, Any], list[str]]:
-    """One paper: its sheets, the runs behind them, what went wrong; and the files that were
-    written.
-    """
+@dataclass(frozen=True)
+class Part:
+    """One paper's part of a report, on disk but for the pages."""
+
+    sheets: list[Sheet]
+    runs: dict[str, Any]
+    """By cell, what is known of the runs behind the sheets."""
+    readings: list[list[str]]
+    """How many verdicts come out how under each reading of a printed ±: a head and lines."""
+    problems: list[str]
+    failed: list[str]
+
+
+def _part(planned: Sequence[Planned], store: Store, out: Path, asked: Asked) -> Part:
+    """Make one paper's artefacts and write their tables and figures."""
     from repfl.bench.evidence import across_scales, artefacts, measured
     from repfl.bench.evidence.library import Known, Library
     from repfl.bench.report import render, runs
@@ -152,14 +124,13 @@ def _part(
 
     sheets, undrawn = render.write(results, tell, out, asked.style)
     problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
-    part = {
-        "sheets": [as_json().dump_python(each, mode="json") for each in sheets],
-        "runs": told,
-        "readings": _readings(results),
-        "problems": list(dict.fromkeys(problems)),
-        "failed": list(dict.fromkeys([*failed, *undrawn])),
-    }
-    return part, [file for sheet in sheets for file in sheet.files]
+    return Part(
+        sheets,
+        told,
+        _readings(results),
+        list(dict.fromkeys(problems)),
+        list(dict.fromkeys([*failed, *undrawn])),
+    )
 
 
 def _readings(results: Iterable[Result]) -> list[list[str]]:
@@ -236,12 +207,14 @@ def _logged(paper: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, list
     if not (grids.folder(paper) / "logs.py").is_file():
         return {}
     logs = import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.logs")
-    runs = {(run["dataset"], run["method"], run["setting"]): run for run in logs.runs()}
+    runs: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in logs.runs():
+        runs.setdefault((run["dataset"], run["method"]), {})[run["setting"]] = run["points"]
     return {
-        source: [list(point) for point in run["points"]]
+        source: [list(point) for point in points]
         for source, row in rows.items()
-        for (dataset, method, setting), run in runs.items()
-        if (dataset, method) == (row["dataset"], row["method"]) and setting in row["setting"]
+        for setting, points in runs.get((row["dataset"], row["method"]), {}).items()
+        if setting in row["setting"]
     }
 
 
@@ -275,17 +248,13 @@ def _wants(
 
 
 def _book(
-    asked: Asked,
-    parts: Sequence[Mapping[str, Any]],
-    sheets: list[Sheet],
-    test: Mapping[str, Any],
-    store: Store,
-    out: Path,
+    asked: Asked, parts: Mapping[str, Part], test: Mapping[str, Any], store: Store, out: Path
 ) -> Book:
     """Everything that the pages show."""
     import os
 
-    runs = {cell: run for part in parts for cell, run in part["runs"].items()}
+    sheets = [sheet for part in parts.values() for sheet in part.sheets]
+    runs = {cell: run for part in parts.values() for cell, run in part.runs.items()}
     names = sorted({item.cell.method for item in asked.planned})
     datasets = sorted({name for sheet in sheets for name in sheet.datasets.values()})
     papers: dict[str, list[Planned]] = {}
@@ -300,7 +269,7 @@ def _book(
         {name: facts.of_method(name) | {"again": asked.again} for name in names},
         {name: facts.of_dataset(name) for name in datasets},
         facts.origins(runs),
-        {part["sheets"][0]["paper"]: part["readings"] for part in parts if part["readings"]},
+        {paper: part.readings for paper, part in parts.items() if part.readings},
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
         str(out),
         facts.repository(),

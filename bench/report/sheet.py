@@ -1,15 +1,10 @@
-"""What a report says, as plain data: every page, the terminal and the cache read this, so that
-nothing has to be computed again to be shown again.
-"""
+"""What a report says, as plain data: every page and the terminal read this."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from repfl.paper_tables.core.verdict import EXACT
 
@@ -183,12 +178,6 @@ class Sheet:
     def printed(self) -> list[Number]:
         """The numbers that the paper prints; a dash is none."""
         return [number for number in self.numbers if number.source and number.verdict]
-
-
-@cache
-def as_json() -> TypeAdapter[Sheet]:
-    """Return what writes a sheet as JSON and reads it back."""
-    return TypeAdapter(Sheet)
 
 
 @dataclass(frozen=True)

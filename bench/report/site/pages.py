@@ -24,16 +24,13 @@ TEMPLATES = Path(__file__).parent / "templates"
 PERCENT = ("%", "percent", "")
 
 
-def write(book: Book, out: Path) -> list[str]:
-    """Write all pages and return their names. The same book gives the same bytes."""
-    made = []
+def write(book: Book, out: Path) -> None:
+    """Write all pages. The same book gives the same bytes."""
     for name, text in pages(book):
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
-        made.append(name)
     (out / words.ARCHIVE).write_bytes(words.archive(book, out))
-    return [*made, words.ARCHIVE]
 
 
 def pages(book: Book) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A report from planned cells: what it is made of, and that nothing is made twice."""
+"""A report from planned cells: what it is made of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report.site import facts
 from repfl.bench.store.store import Store
-from tests.bench.conftest import Compute, Here, python, task
+from tests.bench.conftest import Compute, Here, task
 
 
 def test_the_self_test_reads_records_and_no_curves(
@@ -21,28 +21,6 @@ def test_the_self_test_reads_records_and_no_curves(
     items = [Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two", "smoke")]
     (row,) = facts.tested(items, store)["table"]["rows"]
     assert [(cell["done"], cell["here"]) for cell in row["cells"]] == [(1, 1)]
-
-
-LIGHT = """
-import sys
-from repfl.bench.cli.main import call
-code = call(sys.argv[1:])
-heavy = sorted({"matplotlib", "seaborn"} & set(sys.modules))
-print(code, heavy)
-"""
-
-
-def test_a_report_of_which_nothing_has_changed_computes_nothing(here: Here, tmp_path: Path) -> None:
-    asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
-    asked += ["--out", str(tmp_path / "out")]
-    first = here(*asked)
-    assert first.code == 0
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
-    again = python(LIGHT, *asked)
-    assert again.splitlines()[-1] == "0 []"
-    told = first.out.split("report: ")[0]
-    assert again.split("report: ")[0] == told
-    assert {path: path.stat().st_mtime_ns for path in files} == files
 
 
 def test_smoke_stands_in_for_no_number(here: Here, tmp_path: Path) -> None:
