@@ -59,7 +59,7 @@ class HP:
     )
     detach: bool = param(
         False,
-        "no gradient reaches the body, which stays random: FL-bench's defect, in FedOBP's tables",
+        "no gradient of the loss reaches the body, as FL-bench runs it and FedOBP's tables have it",
         paper="FedOBP's tables: true",
     )
     newcomer: Newcomer = param(

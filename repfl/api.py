@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pandas as pd
 
 from repfl.bench.errors import FAILED, UserError, unknown
-from repfl.catalog import Plugins, load_plugins
+from repfl.catalog import Plugins, load_plugins, paths
 from repfl.catalog import recipe as recipe_of
 
 if TYPE_CHECKING:
@@ -214,6 +214,8 @@ def _planned(
         )
     if isinstance(recipe, str):
         found, told = recipe_of(recipe, scale), f"{recipe!r}, {seed}, scale={scale!r}"
+    elif scale != "smoke":
+        raise UserError(f"scale={scale!r}: a recipe has a size already; repfl.recipe takes a scale")
     else:
         found = recipe_from(recipe, label) if isinstance(recipe, Mapping) else recipe
         told = ""
@@ -221,7 +223,7 @@ def _planned(
     told = told or f"{dict(cell.recipe)}, {seed}"
     how = {name: options[name] for name in ("precision", "stack") if name in options}
     if plugins:
-        how["plugins"] = [str(path) for path in plugins]
+        how["plugins"] = [str(path) for path in paths(plugins)]
     asked = "".join(f", {name}={value!r}" for name, value in how.items())
     said = f"python -c {quote(f'import repfl; repfl.run({method!r}, {told}{asked}, fresh=True)')}"
     skip = unmet(cell)
@@ -245,7 +247,7 @@ def _compute(
     for name in options.keys() - known:
         raise unknown("option", name, known)
     launch = Launch(**{"executor": None if "workers" in options else "inline", **options})
-    settled = options_of(launch, [str(path) for path in plugins])
+    settled = options_of(launch, [str(path) for path in paths(plugins)])
     shown = sum(map(cost.static, planned)) > PATIENCE if progress is None else progress
     teller = Progress() if shown else Progress(io.StringIO())
     summary = runner.run(planned, settled, launch.executor, launch.workers, teller)

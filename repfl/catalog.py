@@ -11,15 +11,20 @@ import pandas as pd
 if TYPE_CHECKING:
     from repfl.datasets.core.recipe import Recipe
 
-Plugins = Sequence[str | Path]
-Grids = Sequence[str | Path]
+Plugins = str | Path | Sequence[str | Path]
+Grids = str | Path | Sequence[str | Path]
 
 
 def load_plugins(plugins: Plugins = ()) -> None:
     """Make known what these files, and installed packages, bring."""
     from repfl.bench.grid import plugins as outside
 
-    outside.load([str(path) for path in plugins])
+    outside.load([str(path) for path in paths(plugins)])
+
+
+def paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return files as a list, also if they are one."""
+    return [Path(each) for each in ([given] if isinstance(given, str | Path) else given)]
 
 
 def methods(plugins: Plugins = ()) -> pd.DataFrame:
@@ -53,7 +58,7 @@ def recipe(name: str, scale: str = "smoke", *, grids: Grids = (), **changes: Any
     from repfl.bench.grid.nested import merge
     from repfl.bench.grid.recipes import recipe_from, recipe_values
 
-    full, found, _ = find_recipe(name, scale, [Path(path) for path in grids])
+    full, found, _, _ = find_recipe(name, scale, paths(grids))
     if not changes:
         return found
     return recipe_from(merge(recipe_values(found), changes), f"recipe {full!r} with changes")
@@ -65,7 +70,7 @@ def recipes(scale: str = "smoke", *, grids: Grids = ()) -> pd.DataFrame:
     """
     from repfl.bench.grid.catalog import all_recipe_facts
 
-    known = all_recipe_facts(scale, [Path(path) for path in grids])
+    known = all_recipe_facts(scale, paths(grids))
     facts = pd.DataFrame([each for each in known if each["scale"] == scale])
     columns = ["label", "dataset", "partition", "options", "model", "clients", "participation"]
     columns += ["rounds", "epochs", "batch", "lr"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import pandas as pd
 
 from repfl.bench.errors import Corrupt, UserError, one_line, unknown
-from repfl.catalog import Grids, Plugins, load_plugins
+from repfl.catalog import Grids, Plugins, load_plugins, paths
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.line import Line
@@ -168,7 +168,7 @@ def _named_recipes(grids: Grids = ()) -> Places:
     from repfl.bench.grid.recipes import recipe_values
 
     found: dict[str, tuple[str, str, str]] = {}
-    for full, (grid, name) in catalog.recipes([Path(path) for path in grids]).items():
+    for full, (grid, name) in catalog.recipes(paths(grids)).items():
         for scale in reversed(SCALES):
             if scale in grid.file.scales:
                 values = canonical(recipe_values(grid.recipe(name, scale)))
@@ -176,7 +176,7 @@ def _named_recipes(grids: Grids = ()) -> Places:
                 *known, names = found.get(values, (*place, ""))
                 if tuple(known) == place:
                     found[values] = (*place, f"{names} | {name}" if names else name)
-    for path in grids:
+    for path in paths(grids):
         _add_swept(found, Path(path))
     return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from repfl.bench.errors import UserError, unknown
-from repfl.catalog import Grids, Plugins, load_plugins
+from repfl.catalog import Grids, Plugins, load_plugins, paths
 
 if TYPE_CHECKING:
     from repfl.bench.grid.plan import Selection
@@ -46,7 +46,7 @@ def table(
     if scale is not None and scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     load_plugins(plugins)
-    planned = _planned(Selection(artefacts=[key], files=list(map(Path, grids))), scale, store)
+    planned = _planned(Selection(artefacts=[key], files=paths(grids)), scale, store)
     made = artefacts.make(planned, Library(store))
     for problem in made.problems:
         warnings.warn(problem, stacklevel=2)
@@ -58,8 +58,13 @@ def table(
     told = ("title", "caption", "scale", "notes")
     frame.attrs |= {name: getattr(result, name) for name in told}
     if isinstance(result, Table):
-        frame.attrs["statistics"] = result.summary.to_dict("index")
+        frame.attrs["statistics"] = result.summary.rename(columns=_statistic).to_dict("index")
     return frame
+
+
+def _statistic(name: str) -> str:
+    """Return a key that does not depend on which row leads."""
+    return "minus the best" if name.startswith("minus ") else name
 
 
 def _planned(asked: Selection, scale: str | None, store: Store) -> list[Any]:

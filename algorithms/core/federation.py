@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -273,6 +274,9 @@ class Federation(Recorder):
             for client in self.active_ids
         ]
         usual = replace(Optimiser.of(p), lr=self.lr)
+        if wrong := optimiser.keys() - vars(usual).keys():
+            valid = ", ".join((*TRAINING_OPTIONS, *vars(usual)))
+            raise TypeError(f"fed.train has no option {min(wrong)!r}; valid: {valid}")
         inputs = Inputs(params, extras or {}, reference or {}, trainable, keep)
         with tensor_cores(self.precision, self.device):
             return self._trainer.run(step, plans, inputs, replace(usual, **optimiser))
@@ -303,3 +307,12 @@ class Federation(Recorder):
         inputs = Inputs(params, extras or {}, trainable=trainable)
         with tensor_cores(self.precision, self.device):
             return self._trainer.run(step, plans, inputs, Optimiser(self.lr))
+
+
+TRAINING_OPTIONS = tuple(
+    name
+    for function in (Federation.train_full, Federation.train_with)
+    for name, each in signature(function).parameters.items()
+    if each.kind is Parameter.KEYWORD_ONLY
+)
+"""What `fed.train` takes beside the options of the optimiser."""

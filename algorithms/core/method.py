@@ -208,6 +208,9 @@ class Entry:
     def __call__(self, cls: type[M]) -> type[M]:
         """Make a class known as a method."""
         name, old = self.name, _REGISTRY.get(self.name)
+        if not issubclass(cls, Method):
+            told = f"{cls.__name__} is no Method; write class {cls.__name__}(Method[HP])"
+            raise MethodError(f"method {name!r}: {told}")
         if old and (old.cls.__module__, old.cls.__qualname__) != (cls.__module__, cls.__qualname__):
             raise MethodError(
                 f"method {name!r} is registered twice: {old.cls.__module__} and {cls.__module__}"

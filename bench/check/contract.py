@@ -299,7 +299,8 @@ def device(case: Situation) -> None:
             case.run(rounds=2, device="meta", stack=stack, sizes=SHORT)
     except (RuntimeError, NotImplementedError) as error:
         text = f"a GPU would have to wait, or tensors of two devices meet: {one_line(error)}"
-        raise Broken(f"{text}{line_in(case.method, error)}; see `fed.to_host`") from error
+        help_ = "make tensors with device=fed.device, and read values through fed.to_host"
+        raise Broken(f"{text}{line_in(error)}; {help_}") from error
 
 
 CONTRACT: tuple[Callable[[Situation], None], ...] = (
@@ -335,7 +336,7 @@ def check(
                 wrong = str(error)
             except (Exception, SystemExit) as error:  # a method of others may fail in any way
                 diverged = "diverged on toys: " if isinstance(error, Diverged) else ""
-                wrong = f"{diverged}{with_class(error)}{line_in(name, error)}"
+                wrong = f"{diverged}{with_class(error)}{line_in(error)}"
             yield promise.__name__, case, wrong
             if wrong and promise is repeatable:
                 break

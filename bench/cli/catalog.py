@@ -139,7 +139,7 @@ def _described(name: str, scale: str, grids: Sequence[Path]) -> list[tuple[str, 
         facts = {"title": metric.title, "averaged over": metric.average, "rule": getdoc(metric.of)}
         found.append(("metric", {"name": name, **facts}))
     if name in catalog.recipes(grids):
-        _, recipe, seed = catalog.find_recipe(name, scale, grids)
+        _, recipe, _, seed = catalog.find_recipe(name, scale, grids)
         found.append(("recipe", {"name": name, **asdict(recipe), "first seed": seed}))
     return found
 

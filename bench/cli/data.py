@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from repfl.bench.cli.options import AsJson, Grids, PaperScale, Plugins
+from repfl.bench.cli.options import AsJson, Grids, Plugins
 from repfl.bench.cli.printing import print_json, screen, table
 from repfl.bench.errors import FINDING, FINE
 
@@ -141,7 +141,9 @@ def _print_sizes(prepared: Prepared) -> None:
 
 def show_split(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="such as fedobp/cifar10-dir0.1")],
-    scale: PaperScale = "paper",
+    scale: Annotated[
+        str | None, typer.Option(metavar="SCALE", help="default: the largest of the recipe's grid")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="default: the first seed of the scale")] = None,
     out: Annotated[Path, typer.Option(help="folder for the figure and the table")] = Path("report")
     / "data",
@@ -155,7 +157,7 @@ def show_split(
     from repfl.datasets.core.partition import partition
 
     plugins.load(plugin or ())
-    full, resolved, first = catalog.find_recipe(recipe, scale, grid or ())
+    full, resolved, scale, first = catalog.find_recipe(recipe, scale, grid or ())
     chosen = first if seed is None else seed
     prepared = open_dataset(resolved.dataset)
     splits = partition(prepared, resolved, chosen)

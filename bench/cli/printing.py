@@ -130,9 +130,11 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
         out.print(f"{count} skipped: {reason}")
     if facts["published"] and facts["seconds"]:
         have = "has" if facts["published"] == 1 else "have"
+        seconds = facts["unpublished_seconds"]
+        rest = f"; the rest: `{recommend('run', '--unmeasured')}`, {duration(seconds)}"
         out.print(
-            f"{facts['published']} already {have} a value published with the code; the rest:"
-            f" `{recommend('run', '--unmeasured')}`, {duration(facts['unpublished_seconds'])}",
+            f"{facts['published']} already {have} a value published with the code"
+            f"{rest if seconds else ''}",
             soft_wrap=True,
         )
     if facts["stale"]:
@@ -185,7 +187,7 @@ def show_stale(facts: Mapping[str, Any]) -> None:
             place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
             out.print(f"    {line['id'][:12]} {place}: {duration(line['seconds'])}", soft_wrap=True)
     if not reasons:
-        out.print("no value is stale: all are of today's versions")
+        out.print("no value of this scale is stale; --scale smoke, desk or paper selects it")
 
 
 def show_ending(
@@ -200,7 +202,8 @@ def show_ending(
     counts = Counter(outcome.status for outcome in ending.outcomes)
     names = {"done": "computed", "cached": "there already"}
     text = ", ".join(f"{count} {names.get(status, status)}" for status, count in counts.items())
-    out.print(f"{text or 'nothing to do'}; records in {options.results}", soft_wrap=True)
+    nothing = "stopped before a cell ended" if ending.signal else "nothing to do"
+    out.print(f"{text or nothing}; records in {options.results}", soft_wrap=True)
     commands = {item.cell.id: item for item in planned}
     for outcome in ending.of("failed", "diverged"):
         item = commands[outcome.id]

@@ -109,6 +109,7 @@ def _published(cell: str, paper: str, scale: str) -> Found:
     """Return a published line, and the command of the grid that plans its cell."""
     from repfl.bench.evidence import agreement, measured
     from repfl.bench.grid.plan import Selection, plan
+    from repfl.bench.run.record import as_made
 
     known = measured.read(paper, scale)
     planned = [item for item in plan(Selection([paper], scale=scale)) if item.cell.id == cell]
@@ -119,7 +120,8 @@ def _published(cell: str, paper: str, scale: str) -> Found:
     if others := known.others(line):
         values = ", ".join(_value(each.record) for each in others)
         note += f", one of {len(others) + 1} lines (the others: {values})"
-    return Found(line.record, line.curves, f"{planned[0].command} --fresh", note)
+    made = as_made(line.record.provenance, line.record.cell["recipe"])
+    return Found(line.record, line.curves, f"{planned[0].command}{made} --fresh", note)
 
 
 def show_record(found: Found) -> None:

@@ -124,8 +124,16 @@ def _table(group: Sequence[Table]) -> Table:
     competing = [row for row in rows if row not in aside]
     columns: dict[str, Column] = {c.key: c for layout in layouts for c in layout.columns}
     notes = dict.fromkeys(note for scale in scales for note in by_scale[scale].notes)
+    caption = lead.caption
+    if len(scales) > 1 and lead.stamp:
+        counts = told["scale"].value_counts()
+        sizes = [
+            by_scale[scale].stamp.replace(":", f", {counts[scale]} numbers:", 1) for scale in scales
+        ]
+        caption = caption.replace(lead.stamp, ". ".join(sizes))
     return replace(
         lead,
+        caption=caption,
         scale=scales[0] if len(scales) == 1 else lead.scale,
         notes=tuple(notes),
         ids=tuple(dict.fromkeys(cell for ids in best["ids"] for cell in ids)),
@@ -147,18 +155,16 @@ def _best(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def _points(with_runs: Sequence[Figure], figures: Sequence[Figure]) -> Figure:
-    """Draw the scale that has most points: a few of the highest would stand alone. The data have
-    every published number from the highest scale that measured it.
+    """Draw the highest scale beside published numbers, and without any the scale that has most
+    points. The data have every published number from the highest scale that measured it.
     """
     import pandas as pd
 
-    points = [_measured(each) for each in with_runs]
-    place = points.index(max(points))  # of equals the first, the highest
-    notes = (
-        f"Larger runs ({each.stamp}) have fewer points, and are not drawn."
-        for each in with_runs[:place]
-    )
-    drawn = replace(with_runs[place], notes=(*with_runs[place].notes, *notes))
+    printed = any("published" in each.data for each in with_runs)
+    first = with_runs[0] if printed else max(with_runs, key=_measured)  # of equals the highest
+    others = [each.stamp for each in with_runs if each is not first]
+    notes = (f"Points of other runs ({stamp}) are not drawn." for stamp in others)
+    drawn = replace(first, notes=(*first.notes, *notes))
     if not {"source", "ours"} <= set(drawn.data.columns):
         return drawn
     told = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from math import nan
 from typing import Any
 
@@ -25,6 +25,14 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Nested tables as columns; lists become tuples, which tables can group by."""
     flat = dotted(values, prefix)
     return {name: tuple(each) if isinstance(each, list) else each for name, each in flat.items()}
+
+
+@cache
+def _title(dataset: str) -> str:
+    """Return what people call a data set; of a forgotten plug-in, its name."""
+    from repfl.datasets.core.registry import get, names
+
+    return get(dataset).title if dataset in names() else dataset
 
 
 class PlannedEvidence:
@@ -77,6 +85,7 @@ class PlannedEvidence:
             "reason": reason,
             "value": float(value) if done and value is not None else nan,
             "dataset": recipe["dataset"],
+            "dataset_title": _title(recipe["dataset"]),
             "source": "record" if line is None else "measured",
             "tier": self._tier(line, origin, item.cell) if done else "",
             "seconds": (origin.get("seconds") or {}).get("processor"),

@@ -55,12 +55,14 @@ class Statuses:
             record = self.record(cell)
         except (Corrupt, UserError) as error:
             return Status("missing", one_line(error))
-        if record is None:
+        if record is None or record.status == "failed":
             if held(self.store, cell):
                 return Status("running", holder(self.store, cell) or "some runner is at it")
-            round_ = checkpoint.round_of(self.store, cell)
-            past = f"interrupted after round {round_}; `repfl run` continues from there"
-            return Status("missing", "not computed yet" if round_ is None else past)
+            if (round_ := checkpoint.round_of(self.store, cell)) is not None:
+                past = f"interrupted after round {round_}; `repfl run` continues from there"
+                return Status("missing", past)
+        if record is None:
+            return Status("missing", "not computed yet")
         stale = versions.of_record(record.provenance, record.cell).reason
         before = "failed before: " if record.status == "failed" else ""
         return Status(record.status, before + record.reason, stale)

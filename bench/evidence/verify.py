@@ -147,7 +147,8 @@ def of_published(
             found.findings += _far_apart(lines, known)
             if stale := sum(not line.standing.current for line in lines):
                 found.notes.append(
-                    f"{known.file}: stale lines: {stale}; `repfl plan --stale` says why"
+                    f"{known.file}: stale lines: {stale};"
+                    f" `repfl plan --stale --scale {scale} --paper {paper}` says why"
                 )
     if not found.records and not found.findings:
         place = measured.folder_of(papers[0] if papers else "*", root)

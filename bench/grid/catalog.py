@@ -284,10 +284,14 @@ def all_recipe_facts(scale: str, files: Sequence[Path] = ()) -> list[dict[str, A
     return facts
 
 
-def find_recipe(name: str, scale: str, files: Sequence[Path] = ()) -> tuple[str, Recipe, int]:
-    """Return a recipe by `paper/recipe`, or by its own name if that is unique, with its full name
-    and the first seed of the scale.
+def find_recipe(
+    name: str, scale: str | None, files: Sequence[Path] = ()
+) -> tuple[str, Recipe, str, int]:
+    """Return a recipe by `paper/recipe`, or by its own name if that is unique: its full name, the
+    recipe, its scale, by default the largest of its grid, and the first seed of the scale.
     """
+    from repfl.bench.grid.grid import SCALES
+
     known = recipes(files)
     found = [full for full in known if name in (full, full.partition("/")[2])]
     if not found:
@@ -295,6 +299,8 @@ def find_recipe(name: str, scale: str, files: Sequence[Path] = ()) -> tuple[str,
     if len(found) > 1:
         raise UserError(f"recipe {name!r} is in several papers: say {' or '.join(found)}")
     grid, recipe = known[found[0]]
-    if scale not in grid.file.scales:
-        raise unknown("scale", scale, grid.file.scales)
-    return found[0], grid.recipe(recipe, scale), grid.file.scales[scale].seeds[0]
+    scales = grid.file.scales
+    scale = scale or max(scales, key=SCALES.index)
+    if scale not in scales:
+        raise unknown("scale", scale, scales)
+    return found[0], grid.recipe(recipe, scale), scale, scales[scale].seeds[0]

@@ -239,12 +239,20 @@ def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
         items = [item for item in items if not chosen or chosen.intersection(names(item))]
     for prefix in selection.cells:
         if not any(item.cell.id.startswith(prefix) for item in items):
+            others = (replace(selection, scale=scale) for scale in SCALES)
+            scales = [other.scale for other in others if _has_cell(other, prefix)]
+            where = (
+                f"use --scale {' or '.join(scales)}" if scales else "`repfl plan --json` lists ids"
+            )
             raise UserError(
-                f"--cell {prefix}: no selected cell has an id that starts so;"
-                " `repfl plan --json` lists them"
+                f"--cell {prefix}: no cell of scale {selection.scale} has such an id; {where}"
             )
     cells = tuple(selection.cells)
     return [item for item in items if not cells or item.cell.id.startswith(cells)]
+
+
+def _has_cell(selection: Selection, prefix: str) -> bool:
+    return any(item.cell.id.startswith(prefix) for item in _all_cells(selection))
 
 
 def _nothing(

@@ -197,14 +197,10 @@ def _file_digest(file: Path) -> str:
     return sha256(sha256(file.read_bytes()).digest()).hexdigest()
 
 
-def line_in(method: str, error: BaseException) -> str:
-    """Return the last line of a method's own file that led to an error, as the end of a message."""
-    from repfl.algorithms.core.method import methods
-
-    known = methods().get(method)
-    module = sys.modules.get(known.cls.__module__) if known else None
-    line = line_of(error, file := Path(str(getattr(module, "__file__", ""))))
-    return f" ({file.name}{line})" if line else ""
+def line_in(error: BaseException) -> str:
+    """Return the last line of a plug-in's file that led to an error, as the end of a message."""
+    lines = ((file, line_of(error, file)) for file in dict.fromkeys(_origins.values()))
+    return "".join([f" ({file.name}{line})" for file, line in lines if line][-1:])
 
 
 def line_of(error: BaseException, path: Path | None) -> str:

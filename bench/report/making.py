@@ -257,6 +257,8 @@ def _book(
     runs = {cell: run for part in parts.values() for cell, run in part.runs.items()}
     names = sorted({item.cell.method for item in asked.planned})
     datasets = sorted({name for sheet in sheets for name in sheet.datasets.values()})
+    grid_of = {i.cell.method: asked_beside(i.file, ()) for i in asked.planned if i.file}
+    again = {name: grid_of.get(name, "") + asked.again for name in names}
     papers: dict[str, list[Planned]] = {}
     for item in asked.planned:
         papers.setdefault(item.paper, []).append(item)
@@ -266,7 +268,7 @@ def _book(
         runs,
         facts.still_open(asked.planned, runs, asked.again) if asked.best else {},
         test,
-        {name: facts.of_method(name) | {"again": asked.again} for name in names},
+        {name: facts.of_method(name) | {"again": again[name]} for name in names},
         {name: facts.of_dataset(name) for name in datasets},
         facts.origins(runs),
         {paper: part.readings for paper, part in parts.items() if part.readings},

@@ -19,7 +19,7 @@ MARKS = {"measured": "ᵐ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
 MEANING = {
     "measured": "measured once",
     "confirmed": "confirmed on another platform, within a point and the noise of a run",
-    "stale": "stale: of another version than today's: engine, method, data set or rule",
+    "stale": "stale: made by another version of engine, method or rule, or with other data",
     "desk": "reduced run: real data, but fewer rounds, clients or seeds, or a smaller model",
 }
 Mark = Literal["best", "second", ""]

@@ -188,8 +188,8 @@ def title(found: Sequence[Summary]) -> str:
         f"{given[str(Verdict.UNDECIDED)]:,} undecided",
     )
     lie = "lies" if close == 1 else "lie"
-    found_close = f"{close:,} of {_count(len(judged), 're-run number')} {lie} within one point"
-    return f"{found_close}: {', '.join(verdicts)}"
+    runs = _count(len(judged), "re-run number")
+    return f"{runs}: {', '.join(verdicts)}; {close:,} {lie} within one point"
 
 
 def lead(found: Sequence[Summary]) -> str:

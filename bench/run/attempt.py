@@ -90,7 +90,7 @@ def _attempt(
     # a failing cell must not stop the grid, whatever it raises
     except (Exception, SystemExit) as error:
         if options.stack < 2 or not _out_of_memory(error):
-            reason = with_class(error) + line_in(task.cell.method, error)
+            reason = with_class(error) + line_in(error)
             return _without(task, options, store, "failed", reason, _trace(error))
     # out here, where the exception no longer holds what the run had allocated
     machine.clear(options.device)

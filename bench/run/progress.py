@@ -50,7 +50,7 @@ class Progress:
         self._all_cost = sum(costs[cell] for cell in self.cells)
         self.begun = self.printed = time.monotonic()
         self._expected = self._all_cost / max(workers, 1) if known else None
-        text = f"{len(cells)} cells to compute" + (
+        text = f"{len(cells)} cell{'s' * (len(cells) != 1)} to compute" + (
             f", {cached} are there already" if cached else ""
         )
         on = f"{workers} worker{'s' if workers > 1 else ''}"

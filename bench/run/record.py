@@ -51,8 +51,10 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
 
 
 def as_made(made: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
-    """Return the options that repeat a run with the same bits, by its provenance."""
-    options = {"precision": made["precision"]} if made["precision"] != "default" else {}
+    """Return the options that repeat a run on such a machine, bit for bit, by its provenance."""
+    options = {"device": "cuda"} if made["device"].startswith("cuda") else {}
+    if made["precision"] != "default":
+        options["precision"] = made["precision"]
     if made["chunk"] and made["chunk"] != cost.stack_for(recipe):
         options["stack"] = made["chunk"]
     return "".join(f" --{name} {value}" for name, value in options.items())

@@ -85,10 +85,15 @@ def load(store: Store, cell: str, facts: dict[str, str]) -> dict[str, Tensor] | 
 
 
 def round_of(store: Store, cell: str) -> int | None:
-    """Return the round of a cell's checkpoint; None if there is none that can be read."""
+    """Return the round of a cell's checkpoint; None if there is none that can be read, or one that
+    is older than a record of its failure.
+    """
     from safetensors import SafetensorError, safe_open
 
+    failure = store.folder(cell) / "record.json"
     try:
+        if failure.exists() and failure.stat().st_mtime > path_of(store, cell).stat().st_mtime:
+            return None
         with safe_open(path_of(store, cell), framework="np") as file:
             return int(file.get_tensor("round"))
     except (OSError, SafetensorError):

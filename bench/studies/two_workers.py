@@ -1,4 +1,4 @@
-"""FLUTE as FL-bench runs it on two workers: heads reach the wrong clients.
+"""FLUTE if heads are returned in the order of sampling, as FL-bench on two workers does it.
 
 FL-bench's server receives the heads in the order in which training ends and returns them in the
 order in which clients were sampled. With one worker these orders are the same. FedOBP's authors

@@ -13,7 +13,7 @@ class DataError(ValueError):
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return the nearest valid names as the end of an error message."""
     known = sorted(map(str, known))
-    close = get_close_matches(name, known, n=3, cutoff=0.4)
+    close = get_close_matches(name, known, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(close)}?"
     return f"valid: {', '.join(known)}" if known else "there is none"

@@ -246,6 +246,8 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
     try:
         check_request(recipe.partition, pool.facts, recipe.clients)
         splits = registered.function(pool, recipe.clients, seed, options)
+        if not isinstance(splits, ClientSplits):
+            raise DataError(f"the rule returns {type(splits).__name__}; it returns ClientSplits")
         if not registered.function.__module__.startswith("repfl."):
             again = registered.function(pool, recipe.clients, seed, options)
             if splits.digest != again.digest:

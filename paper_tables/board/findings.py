@@ -15,7 +15,13 @@ from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import Standing
 from repfl.paper_tables.board.view import ADDED, ALONE, APART, COMMON, TUNED, WIDER, View
 
-PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL, before aggregation", "FedSelect")
+PAPERS = (
+    "FedPURIN",
+    "FedOBP",
+    "PFedDST, as reconstructed",
+    "Star-PFL, before aggregation",
+    "FedSelect",
+)
 """The methods of the five papers of this suite."""
 FRONTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million")}
 WITH = "With the addenda's rows. "

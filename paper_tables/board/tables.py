@@ -39,7 +39,7 @@ def table1(evidence: Evidence) -> Table:
         "table1",
         "Accuracy, tuned alike",
         "Mean accuracy over clients and studies on test images, of the trial that validation chose."
-        " Intervals leave out what a study does to all methods alike.",
+        " Intervals do not include effects that are common to all methods of a study.",
         columns,
         found,
         findings.accuracy,
@@ -214,8 +214,8 @@ def _line(
 
 TESTED = (
     "Over the recipes in which every method has made its last trial. The difference to the method"
-    " that ranks first is paired by recipe and study; p is how often two of so many equal methods"
-    " are that far apart (Games-Howell), each pair with a noise of its own."
+    " that ranks first is paired by recipe and study; p is the probability that some two of as many"
+    " equal methods differ by this much (Games-Howell, with noise estimated per method)."
 )
 
 

@@ -54,13 +54,11 @@ def caption(
         )
         if w
     )
-    seeds = ", ".join(str(s) for s in sorted(cells["seed"].unique()))
-    named = size or kind_of_run(evidence.scale)
-    scale = f"{named}: {setting(cells)}; {'seeds' if ',' in seeds else 'seed'} {seeds}"
+    scale = _size(cells, size or kind_of_run(evidence.scale))
     if not accuracy:
         return f"{what} {scale}."
     text = (
-        f"{what} Test accuracy in percent on the clients' own test images ({metric}). {scale}; mean"
+        f"{what} Test accuracy in percent on the clients' own test images ({metric}). {scale}. Mean"
         " ± standard deviation over seeds"
     )
     return f"{text} (ddof 1)." + (
@@ -76,7 +74,10 @@ def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
     done = cells[cells["status"] == "done"]
     if done.empty:
         return f"{kind_of_run(evidence.scale)}: nothing has run"
-    seeds = sorted(set(done["seed"]))
+    return _size(done, kind_of_run(evidence.scale))
+
+
+def _size(cells: pd.DataFrame, named: str) -> str:
+    seeds = sorted(set(cells["seed"]))
     count = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    named = ", ".join(map(str, seeds))
-    return f"{kind_of_run(evidence.scale)}: {setting(done)}, {count} ({named})"
+    return f"{named}: {setting(cells)}, {count} ({', '.join(map(str, seeds))})"

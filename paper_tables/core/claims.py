@@ -18,7 +18,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.conditions import Condition, Form
 from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.sides import Known, Side, join, level_of
+from repfl.paper_tables.core.sides import Side, join, level_of
 
 
 def tell(side: Side, condition: Condition, about: Form | Sequence[Form] | None) -> str:
@@ -36,28 +36,18 @@ def tell(side: Side, condition: Condition, about: Form | Sequence[Form] | None) 
         form = min(over, key=lambda each: over[each].value)
         rival = next(place[0] for place, factor in form.factors.items() if factor < 0)
         return f"{over[form].told()} against {rival}"
-    gaps = sorted((known for x in leaves if (known := side.of(x.difference))), key=_value)
+    gaps = [known for leaf in leaves if (known := side.of(leaf.difference))]
     if count == 1:
         return gaps[0].told()
     met = sum(side.answer(leaf, 0.0) is True for leaf in leaves)
-    told = f"{met} of {count} differences are as stated{_needed(condition)}"
+    told = f"as stated in {met} of {len(leaves)} comparisons"
     if side.name == "ours":
         clear = [side.answer(leaf, level) for leaf in leaves]
-        if any(answer is not None for answer in clear):
-            told += f", {clear.count(True)} clearly so and {clear.count(False)} clearly not"
-        told += f", {count - len(leaves)} are missing" if len(leaves) < count else ""
-    return f"{told}; they lie between {gaps[0].told()} and {gaps[-1].told()}"
-
-
-def _needed(condition: Condition) -> str:
-    """Say how many of its differences must be as stated, where that is one number."""
-    if all(part.least == len(part.parts) for part in condition.nodes()):
-        return " (all are needed)"
-    return "" if any(p.parts for p in condition.parts) else f" ({condition.least} are needed)"
-
-
-def _value(known: Known) -> float:
-    return known.value
+        told += f", significantly in {clear.count(True)}"
+        told += f", significantly not in {clear.count(False)}" if False in clear else ""
+        told += f" ({count - len(leaves)} not run)" if len(leaves) < count else ""
+    ends = (min(known.value for known in gaps), max(known.value for known in gaps))
+    return f"{told}; differences {' to '.join(dict.fromkeys(f'{end:+.2f}' for end in ends))}"
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,7 @@ def judge(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
                 None,
                 [
                     told,
-                    f"{'logged' if said.logs else 'printed'}: {theirs}" if theirs else "",
+                    f"{'logged' if said.logs else 'reported'}: {theirs}" if theirs else "",
                     said.remark,
                 ],
             )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pandas as pd
 
+from repfl.paper_tables.core.statistics import FEWEST
+
 if TYPE_CHECKING:
     from repfl.paper_tables.core.noise import Noise
 
@@ -93,6 +95,12 @@ def pick(
         if value is not None:
             keep &= cells[name].to_numpy(dtype=object) == value
     return cells[keep]
+
+
+def few_seeds(cells: pd.DataFrame) -> bool:
+    """Return whether any row has fewer than three finished seeds in a column."""
+    done = cells[cells["status"] == "done"].groupby(["row", "column"])["seed"].nunique()
+    return done.empty or int(done.min()) < FEWEST
 
 
 def listed(cells: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
@@ -214,9 +222,8 @@ def setting(cells: pd.DataFrame) -> str:
             return ""
         return f"{' or '.join(map(str, values))} {one if values == [1] else many}"
 
-    data = (
-        ", ".join(sorted({str(d) for d in cells["dataset"].dropna()})) if "dataset" in cells else ""
-    )
+    name = "dataset_title" if "dataset_title" in cells else "dataset"
+    data = ", ".join(sorted({str(d) for d in cells[name].dropna()})) if name in cells else ""
     parts = [
         data,
         span("recipe.clients", "client", "clients"),

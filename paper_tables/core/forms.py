@@ -69,6 +69,7 @@ def table(
         ranking.orderings(told, columns) if full else (),
         ranking.summary(evidence, ranked, rows) if compared else pd.DataFrame(),
         looked_up=sought,
+        stamp=captions.stamp(evidence),
     )
 
 
@@ -141,20 +142,30 @@ def accuracy_curves(
     """Return mean, lowest and highest value over seeds per round, in percent, of one stored curve
     such as `pre_agg/mean`.
     """
-    cells = evidence.cells
-    shown = (cells["status"] == "done") & cells["row"].isin(labels) & cells["column"].isin(columns)
-    done = cells.loc[shown, ["id", "row", "column"]].drop_duplicates()
-    values = done.merge(evidence.rounds(list(done["id"]), name), on="id")
+    values = run_curves(evidence, labels, columns, name)
     if values.empty:
         return pd.DataFrame(columns=CURVES)
-    lines = 100 * values.groupby(["column", "row", "round"])["value"].agg(["mean", "min", "max"])
-    seeds = values.groupby(["column", "row"])["id"].nunique().rename("seeds")
+    lines = values.groupby(["column", "label", "round"])["value"].agg(["mean", "min", "max"])
+    seeds = values.groupby(["column", "label"])["id"].nunique().rename("seeds")
     known = lines.rename(columns={"min": "low", "max": "high"}).reset_index()
-    known = known.merge(seeds.reset_index(), on=["column", "row"])
+    known = known.merge(seeds.reset_index(), on=["column", "label"])
     order = pd.DataFrame(
-        [(c, label) for c in columns for label in labels], columns=["column", "row"]
+        [(c, label) for c in columns for label in labels], columns=["column", "label"]
     )
-    return order.merge(known, on=["column", "row"]).rename(columns={"row": "label"})[CURVES]
+    return order.merge(known, on=["column", "label"])[CURVES]
+
+
+def run_curves(
+    evidence: Evidence, labels: Sequence[str], columns: Sequence[str], name: str
+) -> pd.DataFrame:
+    """Return one stored curve of every finished run, in percent: column, label, seed, round,
+    value.
+    """
+    cells = evidence.cells
+    shown = (cells["status"] == "done") & cells["row"].isin(labels) & cells["column"].isin(columns)
+    done = cells.loc[shown, ["id", "row", "column", "seed"]].drop_duplicates()
+    values = done.merge(evidence.rounds(list(done["id"]), name), on="id")
+    return values.assign(value=100 * values["value"]).rename(columns={"row": "label"})
 
 
 def by_round(

@@ -51,8 +51,9 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.
         for side in ("published", "ours")
     )
     ranks = statistics.average_ranks(ours)
-    order = ranks if ranks.notna().any() else -ours.mean(axis="columns")
-    first = str(order.idxmin())
+    means = ours.mean(axis="columns")  # decide between equal ranks
+    order = pd.DataFrame({"rank": ranks, "mean": -means}).sort_values(["rank", "mean"])
+    first = str(order.index[0])
     scored = pd.DataFrame({row.label: _scores(evidence, row) for row in ranked}).T
     told = pairwise.against_leader(scored, first)
     worst = {}

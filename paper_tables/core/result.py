@@ -62,9 +62,9 @@ class Claim:
     or ours are of data that stand in for the paper's.
     """
 
-    few_seeds: bool = False
-    """Whether it rests on differences of fewer than three seeds, whose clients alone tell how
-    certain they are.
+    few_seeds: bool = True
+    """Whether it rests on fewer than three seeds, or on numbers whose noise between seeds is not
+    known: if not free of scale, it decides nothing.
     """
     ours: bool = False
     """Whether it is a check of this suite that the paper does not state."""
@@ -156,6 +156,8 @@ class Result:
     """The finished cells behind it."""
     findings: tuple[str, ...] = field(default=(), kw_only=True)
     """What our numbers say, in sentences."""
+    stamp: str = field(default="", kw_only=True)
+    """Kind of run, data, clients, rounds and seeds; a part of the caption, and above a picture."""
 
     @property
     def key(self) -> str:
@@ -163,10 +165,10 @@ class Result:
 
 
 TESTED = (
-    "The row that ranks first is found in the same data, so p is Games-Howell's: how often two of"
-    " so many equal rows are that far apart. Each row has a noise of its own, of what is left of"
-    " its scores without row and seed, column by column. There is no p for fewer than three"
-    " (column, seed) pairs, or without a second seed."
+    "The row that ranks first is found in the same data, so p is Games-Howell's: the probability"
+    " that some two of as many equal rows differ by this much. Noise is estimated per row, from"
+    " residuals after removing row and seed means in each column. There is no p for fewer than"
+    " three (column, seed) pairs, or without a second seed."
 )
 
 
@@ -208,8 +210,6 @@ class Figure(Result):
 
     draw: Callable[[Sheet], Canvas] = lambda sheet: sheet(4, 3)
     data: pd.DataFrame = field(default_factory=pd.DataFrame)
-    stamp: str = ""
-    """Scale, data and seeds, which stand above the picture."""
     alt: str = ""
     """What a reader who cannot see the figure is told."""
     lines: tuple[str, ...] = ()

@@ -11,44 +11,62 @@ import pandas as pd
 from repfl.paper_tables.core.claims import counted
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.sides import join
+from repfl.paper_tables.core.statistics import FEWEST
 
 
-def roughness(line: pd.DataFrame) -> float:
-    """Return the mean change of accuracy between scored rounds in the second half of a run, up or
-    down, in points.
-    """
-    values = line.sort_values("round")["mean"].to_numpy(dtype=float)
-    late = values[len(values) // 2 :]
+def _roughness(curve: pd.Series) -> float:
+    """Return the mean change between scored rounds in the second half of a run, up or down."""
+    late = curve.to_numpy(dtype=float)[len(curve) // 2 :]
     return float(np.abs(np.diff(late)).mean()) if len(late) > 1 else nan
 
 
 def smoothest(
-    data: pd.DataFrame,
+    runs: pd.DataFrame,
     columns: Mapping[str, str],
+    rivals: Sequence[str],
     own: str,
-    name: str,
-    text: str,
-    scale: str,
-    without: Sequence[str] = (),
+    claim: tuple[str, str, str],
+    full_scale_only: bool = False,
 ) -> Claim:
-    """Return whether a method's curves move least from round to round; methods that are scored only
-    now and then are left out.
+    """Return whether a method's curves move least from round to round, compared run by run over
+    common seeds: the mean of several runs is smoother than each of them. A claim is its id, its
+    text and its scale.
     """
-    parts, holds = [], []
-    for key, label in columns.items():
-        lines = data[(data["column"] == key) & ~data["label"].isin(list(without))]
-        found = {str(label): roughness(line) for label, line in lines.groupby("label", sort=False)}
-        mine = found.pop(own, nan)
-        if mine == mine and found:
-            rank = 1 + sum(value < mine for value in found.values())
-            most = int(lines["seeds"].max())
+    by_run = runs.sort_values("round").groupby(["column", "label", "seed"])["value"]
+    changes = by_run.agg(_roughness).unstack("seed")
+    answers: list[bool | None] = []
+    parts, seeds = [], []
+    for key, column in columns.items():
+        smoother, compared = [], 0
+        for rival in rivals:
+            both = changes.reindex([(key, own), (key, rival)]).dropna(axis="columns")
+            if not both.shape[1]:
+                continue
+            mine, other = both.mean(axis="columns")
+            compared += 1
+            seeds.append(both.shape[1])
+            if other < mine:
+                smoother.append(f"{rival} {other:.2f} against {mine:.2f} points a round")
+        answers.append(False if smoother else True if compared == len(rivals) else None)
+        if compared:
             parts.append(
-                f"{label} {mine:.2f} points a round, place {rank} of {len(found) + 1} from the"
-                f" smoothest ({'1 seed' if most == 1 else f'{most} seeds'})"
+                f"{column}: {compared} of {len(rivals)} baselines have run on the same seeds,"
+                f" {len(smoother)} of them smoother{' (' if smoother else ''}"
+                f"{', '.join(smoother)}{')' if smoother else ''}"
             )
-            holds.append(rank == 1)
     told = "; ".join(parts) or "no run has ended"
-    return Claim(name, text, all(holds) if parts else None, told, scale)
+    told += f"; common seeds: {min(seeds)}" if seeds else ""
+    name, text, scale = claim
+    return Claim(
+        name,
+        text,
+        join(answers, len(answers)),
+        told,
+        scale,
+        full_scale_only=full_scale_only,
+        few_seeds=min(seeds, default=0) < FEWEST,
+    )
 
 
 def work(evidence: Evidence, row: str, column: str) -> float:
@@ -89,6 +107,7 @@ def same_work(
         lambda ratio: ratio <= most,
         told="{:.3f}",
         ours_are="multiply-adds of a client and round, counted in training",
+        few_seeds=False,
     )
 
 

@@ -55,7 +55,7 @@ class Known:
         if not half:
             return form.format(self.value)
         if not isfinite(half):
-            return f"{form.format(self.value)} [no interval]"
+            return f"{form.format(self.value)} (too few runs for an interval)"
         low, high = (form.format(self.value + side) for side in (-half, half))
         return f"{form.format(self.value)} [{low}, {high}]"
 

@@ -168,6 +168,7 @@ def same_masks(evidence: Evidence) -> Claim:
         told,
         evidence.scale,
         _printed_equal(evidence),
+        few_seeds=False,
     )
 
 

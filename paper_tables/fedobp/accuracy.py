@@ -52,13 +52,13 @@ MEAN = (
     " and so does this table. The last columns of the summary have both. README, 25."
 )
 CALIBRATION = (
-    "Rows with momentum 0.7 are held against the authors' logs of January 2025 (one seed), which"
+    "Rows with momentum 0.7 are compared with the authors' logs of January 2025 (one seed), which"
     " are no table of the paper; those of 100 rounds are the paper's protocol up to its first"
     " evaluation. README, 2."
 )
 SWAPPED = (
-    "inferred: the log's two workers swap clients' heads; with heads swapped ours falls to the"
-    " log's height on CIFAR-10, and logs of one process are 1.9 off at most (README, FLUTE)"
+    "Likely cause: the log's two workers swap clients' heads. With heads swapped ours falls to"
+    " the log's height on CIFAR-10, and logs of one process differ by at most 1.9 (README, FLUTE)"
 )
 WHY = {
     **{
@@ -66,12 +66,13 @@ WHY = {
         for column in (key("cifar10"), key("mnist", "0.5"), key("fmnist"))
     },
     ("FLUTE", key("mnist")): (
-        "inferred: a body that nobody trains stays as its seed drew it; after 100 rounds three"
-        " seeds lie up to 2.65 apart here, around the authors' log (README, FLUTE)"
+        "Likely cause: the feature extractor is never trained, so results depend on its random"
+        " initialisation. After 100 rounds three seeds differ by up to 2.65 here, around the"
+        " authors' log (README, FLUTE)"
     ),
     ("FedOBP, momentum 0.7, 100 rounds", key("cifar10")): (
-        "open: it climbs fast just there, and no log has its initial values and batches; the"
-        " authors' client class agrees with ours (README, FedOBP)"
+        "Cause unknown: accuracy rises fast in these rounds, and no log has its initial values"
+        " and batches; the authors' client class agrees with ours (README, What is reproduced)"
     ),
 }
 """What is known of numbers that differ."""

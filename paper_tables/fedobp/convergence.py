@@ -21,8 +21,8 @@ from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, ORGANS, OURS, PR
 
 FIRST, BEST = "first evaluation", "best evaluation"
 LOGS = (
-    "what is called printed here are the authors' logs, four evaluations of one run with momentum"
-    " 0.7; the figure's own curves are not published, and FedALA has no log"
+    "the authors' logs are four evaluations of one run with momentum 0.7; the figure's own curves"
+    " are not published, and FedALA has no log"
 )
 UNLOGGED = ("FedALA",)
 

@@ -188,7 +188,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
             f"{len(drawn)} are drawn",
             evidence.scale,
             sources=tuple(count["source"]),
-            free=True,
+            settings=True,
         )
     ]
     for name, (words, short, methods, metric) in BOUNDS.items():

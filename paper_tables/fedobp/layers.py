@@ -218,6 +218,7 @@ def fixed(evidence: Evidence) -> Claim:
         f"counted in the last masks: {said or 'no run'}",
         evidence.scale,
         sources=tuple(rows["source"]),
+        few_seeds=False,
     )
 
 

@@ -202,6 +202,7 @@ def _met(data: pd.DataFrame, scale: str) -> Claim:
         True if good >= bar else False if len(logged) - bad < bar else None,
         f"{len(logged)} logged points: {said}",
         scale,
+        few_seeds=False,
         ours=True,
     )
 

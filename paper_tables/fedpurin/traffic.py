@@ -13,7 +13,7 @@ import pandas as pd
 from repfl.paper_tables.core import forms, measuring, tables
 from repfl.paper_tables.core.captions import kind_of_run
 from repfl.paper_tables.core.claims import counted, judged
-from repfl.paper_tables.core.evidence import Evidence, pick, setting
+from repfl.paper_tables.core.evidence import Evidence, few_seeds, pick, setting
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Place, Row
@@ -266,11 +266,12 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
                 saving.metric.replace("_", "-"),
                 saving.text,
                 _met(ours, saving) if known else None,
-                f"ours: {mine}; printed: {_told(printed, saving)}",
+                f"ours: {mine}; reported: {_told(printed, saving)}",
                 evidence.scale,
                 _met(printed, saving),
                 source,
                 full_scale_only=True,
+                few_seeds=few_seeds(done),
             )
         )
     return tuple(found)
@@ -301,6 +302,7 @@ def alignment(evidence: Evidence) -> Claim:
         lambda ratio: ratio < 1,
         ours_are="bytes down, second half of the rounds after β over the first half",
         full_scale_only=True,
+        few_seeds=few_seeds(evidence.cells[evidence.cells["row"] == OURS]),
     )
 
 

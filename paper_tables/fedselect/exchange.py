@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core.evidence import Evidence, pick, scores
+from repfl.paper_tables.core.evidence import Evidence, few_seeds, pick, scores
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.verdict import MARGIN
 from repfl.paper_tables.fedselect.settings import ALPHAS, CIFAR10
@@ -59,7 +59,7 @@ def equals_fedavg(evidence: Evidence) -> Claim:
     )
     found = True if exact <= ROUNDING else False if exact > MARGIN else None
     told = f"largest gap between equal seeds {exact:.2f} points, {DRIFT}{said}"
-    return Claim(name, text, found, told, evidence.scale)
+    return Claim(name, text, found, told, evidence.scale, few_seeds=False)
 
 
 def within_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
@@ -70,16 +70,18 @@ def within_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
         rules: [a for a in ALPHAS if table.get(f"α = {a}{rules}", nan) > 100 * float(a) + 1e-3]
         for rules in ("", ", code's rules")
     }
-    if not any(f"α = {a}" in table for a in ALPHAS):
+    run = [a for a in ALPHAS if f"α = {a}" in table]
+    if not run:
         return Claim(name, text, None, "no run has ended", evidence.scale)
-    reached = ", ".join(
-        f"{table[f'α = {a}']:.1f} % at α = {a}" for a in ALPHAS if f"α = {a}" in table
-    )
+    found = False if over[""] else True if len(run) == len(ALPHAS) else None
+    reached = ", ".join(f"{table[f'α = {a}']:.1f} % at α = {a}" for a in run)
+    reached += f" ({len(ALPHAS) - len(run)} limits not run)" if len(run) < len(ALPHAS) else ""
     code = [
         f"{table[f'α = {a}, code{chr(39)}s rules']:.1f} % at {a}" for a in over[", code's rules"]
     ]
     beyond = f"; the code's rules reach {', '.join(code)} (README, 2)" if code else ""
-    return Claim(name, text, not over[""], f"at most {reached}{beyond}", evidence.scale)
+    told = f"at most {reached}{beyond}"
+    return Claim(name, text, found, told, evidence.scale, few_seeds=False)
 
 
 def cheaper_over_time(evidence: Evidence) -> Claim:
@@ -98,7 +100,8 @@ def cheaper_over_time(evidence: Evidence) -> Claim:
     if not told:
         return Claim(name, text, None, "no run has ended", evidence.scale)
     said = "; ".join(told) + " (values and masks, up)"
-    return Claim(name, text, all(holds), said, evidence.scale)
+    few = few_seeds(evidence.cells[evidence.cells["row"].isin([f"α = {a}" for a in LARGE])])
+    return Claim(name, text, all(holds), said, evidence.scale, few_seeds=few)
 
 
 def _uplink(evidence: Evidence, row: str) -> tuple[float, float]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core.claims import wide
-from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.evidence import Evidence, few_seeds
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.fedselect.settings import (
@@ -88,11 +88,12 @@ def gain(evidence: Evidence, frame: pd.DataFrame) -> Claim:
         "average-improvement",
         f"FedSelect improves on the baselines by more than {bar:g} % on average",
         _agreed(found["ours"], leads["ours"], bar) if known else None,
-        f"ours: {mine}; printed: {said['published']} (README, 18)",
+        f"ours: {mine}; reported: {said['published']} (README, 18)",
         evidence.scale,
         _agreed(found["published"], leads["published"], bar),
         tuple(rows["source"]),
         full_scale_only=True,
+        few_seeds=few_seeds(evidence.cells),
     )
 
 

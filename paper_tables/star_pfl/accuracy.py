@@ -151,15 +151,10 @@ def _skew(frame: pd.DataFrame, scale: str) -> Claim:
         alpha: float(floors.reindex([key for (_, a), key in KEYS.items() if a == alpha]).mean())
         for alpha in ALPHAS
     }
-    majority = (
-        ", ".join(f"{value:.1f} %" for value in found.values())
-        if all(map(isfinite, found.values()))
-        else "not known yet"
-    )
-    detail = (
-        f"total variation between a client and all: {told}; majority classes give {majority}. The"
-        " sentence is the wrong way round"
-    )
+    detail = f"total variation between a client and all: {told}"
+    if all(map(isfinite, found.values())):
+        detail += f"; majority classes give {', '.join(f'{v:.1f} %' for v in found.values())}"
+    detail += ". By this measure a smaller α is more unbalanced"
     return Claim(
         "larger-alpha-unbalanced", text, apart["1"] > apart["0.01"], detail, scale, free=True
     )

@@ -10,7 +10,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.claims import Sentence, judged, wide
 from repfl.paper_tables.core.conditions import cell, every
-from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.evidence import Evidence, few_seeds
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.star_pfl.settings import (
@@ -99,11 +99,12 @@ def _saving(evidence: Evidence, frame: pd.DataFrame, quantity: str) -> Claim:
         metric.replace("_", "-"),
         f"Star-PFL decreases {what} by {bar:g} % against five baselines",
         abs(ours - bar) <= WITHIN if isfinite(ours) else None,
-        f"ours: {mine}; printed: {in_print:.1f} %",
+        f"ours: {mine}; reported: {in_print:.1f} %",
         evidence.scale,
         abs(in_print - bar) <= PRINTED_SLACK,
         tuple(source["source"]),
         full_scale_only=True,
+        few_seeds=few_seeds(evidence.cells),
     )
 
 

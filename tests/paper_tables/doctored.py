@@ -55,6 +55,16 @@ class Doctored:
             {**each, "notes": {**each.get("notes", {}), **notes}} for each in self.cells["metrics"]
         ]
 
+    def shake(self, row: str, own: float) -> None:
+        """Let all curves go up and down, by two points, those of a row by another number."""
+        mine = set(self.cells.loc[self.cells["row"] == row, "id"])
+
+        def shaken(f: pd.DataFrame) -> pd.DataFrame:
+            size = f["id"].isin(mine).map({True: own, False: 2.0}) / 100
+            return f.assign(value=0.5 + size * (f.groupby(["id", "name"]).cumcount() % 2))
+
+        self.curve = shaken
+
 
 Change = Callable[[Doctored], Any]
 """What it returns is handed to the judge."""

@@ -27,19 +27,44 @@ from repfl.paper_tables.core.conditions import (
 )
 from repfl.paper_tables.core.result import Claim, State
 from repfl.paper_tables.core.seeds import OfSeed
+from repfl.paper_tables.core.shared_claims import smoothest
 from repfl.paper_tables.core.sides import Side
 from repfl.paper_tables.core.statistics import Prior, spread
 
 
 @pytest.mark.parametrize("found", [True, False, None])
 def test_a_claim_gives_a_verdict_at_the_paper_s_scale_or_free_of_it(found: bool | None) -> None:
-    def at(scale: str, *, free: bool = False) -> Claim:
-        return Claim("id", "words", found, "numbers", scale, free=free)
+    def at(scale: str, *, free: bool = False, few_seeds: bool = False) -> Claim:
+        return Claim("id", "words", found, "numbers", scale, free=free, few_seeds=few_seeds)
 
     assert at("paper").holds is at("desk", free=True).holds is found
-    assert at("desk").holds is None
-    assert at("desk").suggests is found
+    assert at("desk").holds is at("paper", few_seeds=True).holds is None
+    assert at("desk").suggests is at("paper", few_seeds=True).suggests is found
     assert at("paper").suggests is None
+
+
+def test_curves_are_compared_run_by_run_over_common_seeds() -> None:
+    """The mean of a rival's two runs would be smoother than each, and so than ours."""
+    ours, up = [0.0, 2.0, 0.0, 2.0, 0.0, 2.0], [0.0, 3.0, 0.0, 3.0, 0.0, 3.0]
+    lines = {("a", 1): ours, ("b", 1): up, ("b", 2): up[::-1], ("c", 2): [0.0] * 6}
+    runs = pd.DataFrame(
+        [
+            {"column": "x", "label": row, "seed": seed, "round": round_, "value": value}
+            for (row, seed), values in lines.items()
+            for round_, value in enumerate(values)
+        ]
+    )
+
+    def said(*rivals: str) -> Claim:
+        return smoothest(runs, {"x": "X"}, rivals, "a", ("id", "words", "paper"))
+
+    assert said("b").found is True
+    assert said("b").holds is None  # one common seed
+    assert said("b", "c").found is None  # c has no seed in common
+    assert said("b", "c").detail.startswith("X: 1 of 2 baselines")
+    runs.loc[runs["label"] == "b", "value"] /= 2
+    assert said("b", "c").found is False
+    assert "b 1.50 against 2.00" in said("b", "c").detail
 
 
 # -- conditions ------------------------------------------------------------------------------------

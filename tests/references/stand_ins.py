@@ -9,6 +9,7 @@ import types
 from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -40,7 +41,10 @@ def anything(name: str) -> Any:
     """Whatever is imported from a stand-in."""
     if name.startswith("__"):
         raise AttributeError(name)
-    return MagicMock()
+    made = MagicMock()
+    if name == "HydraConfig":  # a folder that FL-bench writes into
+        made.get.return_value.runtime.output_dir = mkdtemp(prefix="repfl-")
+    return made
 
 
 class Config(dict[str, Any]):

@@ -30,7 +30,6 @@ def write(book: Book, out: Path) -> None:
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
-    (out / words.ARCHIVE).write_bytes(words.archive(book, out))
 
 
 def pages(book: Book) -> Iterator[tuple[str, str]]:
@@ -105,6 +104,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "repository": book.repository,
         "bibtex": words.BIBTEX.replace("COMMIT", commit),
         "glossary": words.GLOSSARY,
+        "fields": words.COLUMNS,
         "dots": overview.dots,
         "claim_verdicts": {name: str(verdict) for name, verdict in overview.CLAIMS.items()},
         "desk": numbers.MARKS["desk"],

@@ -1,10 +1,6 @@
-"""Words of the pages: scales, glossary, search, citation, and the archive of all data."""
+"""Words of the pages: scales, glossary, columns of csv files, search, citation."""
 
 from __future__ import annotations
-
-import io
-import zipfile
-from pathlib import Path
 
 from repfl.bench.report.links import slug
 from repfl.bench.report.sheet import Book, Number, Sheet
@@ -23,7 +19,6 @@ SCALES = {
         "embedded digits, tiny models, few rounds: tests the software, is compared with no paper",
     ),
 }
-ARCHIVE = "data.zip"
 BIBTEX = """@software{repfl,
   title  = {repfl: a benchmark suite with a reproducibility harness
             for personalised federated learning},
@@ -80,23 +75,6 @@ COLUMNS = {
 """Columns of the csv files of tables."""
 
 
-def archive(book: Book, out: Path) -> bytes:
-    """Return all csv files with a description, the same bytes for the same files."""
-    about = "All tables and figures of this report as csv, one line per number. CC0 1.0.\n\n"
-    columns = "".join(f"{name}: {told}\n" for name, told in COLUMNS.items())
-    files = [file for sheet in book.sheets for file in sheet.files if file.endswith(".csv")]
-    texts = {"README.txt": about + columns} | {
-        name: (out / name).read_text("utf-8") for name in files if (out / name).is_file()
-    }
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in texts.items():
-            archive.writestr(
-                zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), text, zipfile.ZIP_DEFLATED
-            )
-    return packed.getvalue()
-
-
 def menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
     papers = [
         (paper, f"{paper}/index.html") for paper in dict.fromkeys(s.paper for s in book.sheets)
@@ -145,12 +123,7 @@ def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
     ]
     found += [
         ["Cite", "help", "how.html#cite", "citation bibtex reference doi"],
-        [
-            "Download all data",
-            "help",
-            "how.html#download",
-            "csv archive raw values licence CC0 zip",
-        ],
+        ["Columns of the csv files", "help", "how.html#csv", "download data raw values licence"],
         [
             "Verdicts: reproduced, differs, undecided",
             "help",

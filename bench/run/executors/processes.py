@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -107,7 +108,7 @@ class Worker:
         if self.process is None:
             self.pipe, there = CONTEXT.Pipe()
             self.process = CONTEXT.Process(target=_work, args=(there, self.options), daemon=True)
-            with _spawning():
+            with _spawning(), _without_signals():
                 self.process.start()
             there.close()
         self.task = task
@@ -167,14 +168,31 @@ def _spawning() -> Iterator[None]:
             main.__file__ = file
 
 
+STOPS = (signal.SIGINT, signal.SIGTERM)
+"""A terminal's Ctrl-C, Slurm and `timeout` send these to a whole group of processes; the parent
+decides what they mean.
+"""
+
+
+@contextmanager
+def _without_signals() -> Iterator[None]:
+    """Let a new process begin with these signals blocked: while it imports, they would kill it."""
+    resource_tracker.ensure_running()  # it would start with the process, and unblock them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 # -- in the worker ---------------------------------------------------------------------------------
 
 
 def _work(pipe: Connection, options: Options) -> None:
     """Compute tasks until there is no more, or until the parent has gone."""
-    # a terminal's Ctrl-C reaches all processes; the parent decides what it means
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_follow_parent, daemon=True).start()
     last = 0.0
 

@@ -97,7 +97,7 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
     ("arguments", "words"),
     [
         (["rn"], ["No such command 'rn'", "run"]),
-        (["method"], ["No such command", "did you mean"]),
+        (["method"], ["No such command", "valid: board, check"]),
         (["run", "--metod", "x"], ["--metod", "--method"]),
         (["run", "--seed", "x"], ["--seed"]),
         (["run", "--cell", ""], ["--cell is empty"]),
@@ -191,7 +191,9 @@ def test_a_plan_says_why_cells_are_skipped(here: Here, tmp_path: Path) -> None:
 
 
 def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_path: Path) -> None:
-    asked = ("--artefact", "fedpurin/table3", "--scale", "desk", "--results", tmp_path)
+    whole = ("--artefact", "fedpurin/table3", "--scale", "desk", "--results", tmp_path)
+    assert "published with the code\n" in here("plan", *whole).out
+    asked = ("--artefact", "star-pfl/table3", "--scale", "desk", "--results", tmp_path)
     facts = json.loads(here("plan", *asked, "--json").out)
     assert 0 < facts["published"] <= facts["statuses"]["missing"]
     assert facts["unpublished_seconds"] < facts["seconds"]

@@ -112,8 +112,17 @@ def test_a_published_value_is_shown_if_there_is_no_record(here: Here, tmp_path: 
     value = f"{100 * record.metrics['value']:.2f} % at round"
     for part in (cell, "it came with the code", value, record.provenance["digests"]["state"]):
         assert part in said.out
-    assert again(said)[-3:-1] == ["--cell", cell[:12]]
+    command = again(said)
+    assert command[command.index("--cell") + 1] == cell[:12]
     assert json.loads(here("show", cell, "--results", tmp_path, "--json").out)["id"] == cell
+
+
+def test_what_was_made_on_a_gpu_is_repeated_on_one(here: Here, tmp_path: Path) -> None:
+    lines = measured.read("fedobp", "paper").lines
+    line = next(line for line in lines if line.record.provenance["device"].startswith("cuda"))
+    command = again(here("show", line.cell, "--results", tmp_path))
+    assert command[command.index("--device") + 1] == "cuda"
+    assert command[command.index("--precision") + 1] == line.record.provenance["precision"]
 
 
 def test_a_damaged_record_is_not_shown(here: Here, store: Store, compute: Compute) -> None:

@@ -49,7 +49,7 @@ def test_stale_values_are_listed_with_their_reason_and_computed_once(
     assert all(line["id"][:12] in said for line in found["cells"])
     assert "4 values are stale" in here("plan", *where).out
     assert "4 computed" in here("run", *where, "--stale", "--executor", "inline").out
-    assert "no value is stale" in here("plan", *where, "--stale").out
+    assert "is stale; --scale" in here("plan", *where, "--stale").out
     assert "nothing to do" in here("run", *where, "--stale", "--executor", "inline").out
 
 

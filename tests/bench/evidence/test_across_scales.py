@@ -130,18 +130,31 @@ def test_points_are_of_the_highest_scale_that_has_any() -> None:
     assert found.scale == "paper"
 
 
-def test_a_few_large_points_do_not_hide_many_small_ones() -> None:
-    """The larger ones are in the data of the figure, and a note says so."""
+def test_points_of_several_scales_are_all_in_the_data() -> None:
+    """Beside published numbers only those of the highest scale are drawn, and a note says so."""
     sources = ["f:1", "f:2", "f:3"]
-    paper = points("paper", [9.0, nan, nan], source=sources)
-    desk = points("desk", [5.0, 6.0, 7.0], source=sources)
+    paper = points("paper", [9.0, nan, nan], source=sources, published=1.0)
+    desk = points("desk", [5.0, 6.0, 7.0], source=sources, published=1.0)
     (found,) = across_scales.merged([paper, desk])
     assert isinstance(found, Figure)
-    assert found.scale == "desk"
+    assert found.scale == "paper"
     assert dict(zip(found.data["source"], found.data["ours"], strict=True)) == dict(
         zip(sources, [9.0, 6.0, 7.0], strict=True)
     )
-    assert "paper scale" in found.notes[-1]
+    assert "desk scale" in found.notes[-1]
+    alone = [points("paper", [9.0]), points("desk", [5.0, 6.0])]
+    (found,) = across_scales.merged(alone)
+    assert found.scale == "desk"
+
+
+def test_the_caption_of_a_mixed_table_says_how_many_numbers_are_of_which_scale() -> None:
+    desk, paper = (
+        replace(table, caption=f"A table. {stamp}. Mean.", stamp=stamp)
+        for table, stamp in zip(tables(), ("Reduced run: digits", "Full scale: toy"), strict=True)
+    )
+    told = "A table. Full scale, 7 numbers: toy. Reduced run, 3 numbers: digits. Mean."
+    assert merged([desk, paper]).caption == told
+    assert merged([paper]).caption == paper.caption
 
 
 def planned(**asked: Any) -> list[Planned]:

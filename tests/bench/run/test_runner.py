@@ -74,7 +74,9 @@ def test_a_run_outside_the_main_thread_leaves_signals_alone() -> None:
     assert seen == [before]
 
 
-def test_a_signal_ends_a_run_cleanly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("to_group", [False, True])
+def test_a_signal_ends_a_run_cleanly(tmp_path: Path, *, to_group: bool) -> None:
+    """Also one that all processes get, as from Ctrl-C, Slurm and `timeout`."""
     grid = slow_grid(tmp_path, rounds=10_000)
     words = command(grid, tmp_path / "r", "--executor", "processes", "--workers", "1")
     process = subprocess.Popen(
@@ -89,7 +91,7 @@ def test_a_signal_ends_a_run_cleanly(tmp_path: Path) -> None:
     while not list((tmp_path / "r").glob(".running/*.safetensors")):
         time.sleep(0.05)
         assert process.poll() is None, process.communicate()[0]
-    process.send_signal(signal.SIGTERM)
+    (os.killpg if to_group else os.kill)(process.pid, signal.SIGTERM)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 128 + signal.SIGTERM
     assert "finishing the round" in output
@@ -98,6 +100,27 @@ def test_a_signal_ends_a_run_cleanly(tmp_path: Path) -> None:
     assert not list((tmp_path / "r").glob(".running/*.lock"))
     digests(tmp_path / "r")
     assert list((tmp_path / "r").glob(".running/*.safetensors"))
+
+
+def test_a_signal_to_a_worker_that_is_still_starting_costs_nothing(tmp_path: Path) -> None:
+    words = command(slow_grid(tmp_path, rounds=10_000), tmp_path / "r", "--workers", "1")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "repfl", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert any("on 1 worker" in line for line in process.stdout)
+    time.sleep(0.5)  # the worker imports, which takes it seconds
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in output
+    assert "failed" not in output
 
 
 def run_into(file: Path, *arguments: str | Path) -> None:

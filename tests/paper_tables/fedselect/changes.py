@@ -58,10 +58,8 @@ def everything_personal(evidence: Doctored) -> None:
 
 def shaken(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
     """Figure 2 with curves that go up and down, FedSelect's by a given number of points."""
-    data = frame(result)
-    size = data["label"].eq(curves.OURS).map({True: own, False: 2.0})
-    order = data.groupby(["column", "label"]).cumcount() % 2
-    return (curves.smoothness(data.assign(mean=50 + size * order), "paper"),)
+    evidence.shake(curves.OURS, own)
+    return (curves.smoothness(curves.folded(evidence)),)
 
 
 def compared(evidence: Doctored, result: Result, turned: bool) -> Sequence[Claim]:

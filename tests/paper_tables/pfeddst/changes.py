@@ -10,7 +10,6 @@ from tests.paper_tables.doctored import (
     Case,
     Doctored,
     as_it_is,
-    frame,
     giving,
     propositions,
     rendered_anew,
@@ -38,10 +37,8 @@ def scored(evidence: Doctored, result: Result, rate: float) -> Sequence[Claim]:
 
 def shaken(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
     """Curves that go up and down, PFedDST's by a given number of points."""
-    data, short = frame(result), {"fig3": "cifar10", "fig4": "cifar100"}[result.name]
-    size = data["label"].eq(curves.OURS).map({True: own, False: 2.0})
-    order = data.groupby(["column", "label"]).cumcount() % 2
-    return (curves.stability(data.assign(mean=50 + size * order), short, "paper"),)
+    evidence.shake(curves.OURS, own)
+    return (curves.stability(evidence, {"fig3": "cifar10", "fig4": "cifar100"}[result.name]),)
 
 
 STATED = ("size", "peers-per-round", "training", "epochs")

@@ -101,10 +101,9 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
 
 function bars(place, values, { x = "", y = "" } = {}) {
   if (!values.length) return;
-  const low = Math.min(...values), high = Math.max(...values), size = Math.max((high - low) / 12, 0.5);
-  const counts = new Map();
-  for (const v of values) { const bin = Math.floor((v - low) / size); counts.set(bin, (counts.get(bin) || 0) + 1); }
-  const points = [];
-  for (let bin = 0; bin <= Math.floor((high - low) / size); bin++) points.push([low + (bin + 0.5) * size, counts.get(bin) || 0]);
+  const low = Math.min(...values), size = Math.max((Math.max(...values) - low) / 12, 0.5);
+  const counts = new Array(Math.max(1, Math.ceil((Math.max(...values) - low) / size))).fill(0);
+  for (const v of values) counts[Math.min(Math.floor((v - low) / size), counts.length - 1)]++;
+  const points = counts.map((n, bin) => [low + (bin + 0.5) * size, n]);
   chart(place, [{ name: y, points: [[low, 0], ...points.flatMap(([at, n]) => [[at - size / 2, n], [at + size / 2, n]]), [points.at(-1)[0] + size / 2, 0]] }], { x, y, height: 220, digits: 1 });
 }
