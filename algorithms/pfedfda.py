@@ -20,7 +20,7 @@ from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.params import columns
 from repfl.algorithms.engine.training import Trained
-from repfl.algorithms.math import box
+from repfl.algorithms.math import box_bfgs
 from repfl.algorithms.math.gaussian import discriminant, folds, gaussian, one_hot
 
 RARE = 2
@@ -187,7 +187,7 @@ class PFedFDA(PartialAveraging[HP]):
         shape = (fed.K, 1 if self.hp.beta == "single" else 2)
         start = torch.full(shape, 0.5, dtype=fed.dtype, device=fed.device)
         losses = validation_losses(state, fed, features, labels, fold, fits, self.hp.eps)
-        beta, value = box.minimise(losses, start)
+        beta, value = box_bfgs.minimise(losses, start)
         finite = torch.isfinite(value)[:, None]
         beta = torch.where(finite, beta.expand(-1, 2), state["beta"][fed.active])
         sizes = torch.stack([(fold == f).sum(1) for f in (0, 1)], 1)  # [K, 2]
@@ -212,7 +212,7 @@ def validation_losses(
     fold: Tensor,
     fits: Sequence[tuple[Tensor, Tensor]],
     eps: float,
-) -> box.Losses:
+) -> box_bfgs.Losses:
     """Return the function of the weights [K, m] that is the cross-entropy of both folds, each under
     the head of its fit, which has seen the other fold  [K].
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from repfl.datasets.core.readers import as_arrays, find_file, find_official
+from repfl.datasets.core.files.readers import as_arrays, find_file, find_official
 from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, Norm, register, words
 
 IMAGENET = Norm(255.0, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

@@ -13,7 +13,7 @@ import numpy as np
 
 from repfl.datasets.cifar import IMAGENET, TEN
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.readers import find_file
+from repfl.datasets.core.files.readers import find_file
 from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, register, words
 
 CORRUPTIONS = words(

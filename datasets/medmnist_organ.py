@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from repfl.datasets.core.readers import find_file, read_npz
+from repfl.datasets.core.files.readers import find_file, read_npz
 from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, Norm, get, register, words
 
 ORGANS = words(

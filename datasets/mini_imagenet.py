@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from repfl.datasets.cifar import IMAGENET
-from repfl.datasets.core.readers import as_arrays, find_official
+from repfl.datasets.core.files.readers import as_arrays, find_official
 from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, register, words
 
 PARTS = (

@@ -9,7 +9,7 @@ import string
 from functools import partial
 from pathlib import Path
 
-from repfl.datasets.core.readers import as_arrays, find_file, read_idx
+from repfl.datasets.core.files.readers import as_arrays, find_file, read_idx
 from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, Norm, get, register
 
 CLOTHES = (

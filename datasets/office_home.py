@@ -8,7 +8,7 @@ import numpy as np
 
 from repfl.datasets.cifar import IMAGENET
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.readers import NothingFoundError, list_classes, load_images, plain
+from repfl.datasets.core.files.readers import NothingFoundError, list_classes, load_images, plain
 from repfl.datasets.core.registry import Arrays, Dataset, Edition, register, words
 
 DOMAINS = {"Art": 2427, "Clipart": 4365, "Product": 4439, "Real World": 4357}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from pathlib import Path
 
-from repfl.datasets.core.readers import as_arrays, find_official
+from repfl.datasets.core.files.readers import as_arrays, find_official
 from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, Norm, register
 
 

@@ -21,7 +21,7 @@ from repfl.catalog import Plugins, load_plugins, paths
 from repfl.catalog import recipe as recipe_of
 
 if TYPE_CHECKING:
-    from repfl.bench.evidence.line import Line
+    from repfl.bench.evidence.committed.committed_run import Line
     from repfl.bench.grid.planned import Planned
     from repfl.bench.run.runner import Ending
     from repfl.bench.store.store import Record, Store
@@ -62,7 +62,7 @@ class Run:
 
     @cached_property
     def _line(self) -> Line:
-        from repfl.bench.evidence.line import line_of
+        from repfl.bench.evidence.committed.committed_run import line_of
 
         return line_of(self.record, self.store)
 

@@ -55,7 +55,7 @@ def recipe(name: str, scale: str = "smoke", *, grids: Grids = (), **changes: Any
     paper, or of `grids`, files of your own.
     """
     from repfl.bench.grid.catalog import find_recipe
-    from repfl.bench.grid.nested import merge
+    from repfl.bench.grid.dotted_names import merge
     from repfl.bench.grid.recipes import recipe_from, recipe_values
 
     full, found, _, _ = find_recipe(name, scale, paths(grids))

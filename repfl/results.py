@@ -13,15 +13,15 @@ from repfl.bench.errors import Corrupt, UserError, one_line, unknown
 from repfl.catalog import Grids, Plugins, load_plugins, paths
 
 if TYPE_CHECKING:
-    from repfl.bench.evidence.line import Line
+    from repfl.bench.evidence.committed.committed_run import Line
     from repfl.bench.store.store import Record, Store
-    from repfl.bench.store.versions import Standing
+    from repfl.bench.store.versions import Currency
 
 Cells: TypeAlias = "pd.DataFrame | str | Iterable[str]"
 """Rows of `load`, an id, or several ids; an id may be cut short."""
 
 
-class Found(NamedTuple):
+class ComputedCell(NamedTuple):
     """A cell that somebody has computed."""
 
     record: Record
@@ -95,12 +95,12 @@ COLUMNS = (
 
 def _found(
     store: Store, paper: str | None, scale: str | None, measured: bool
-) -> Iterator[tuple[str, Found]]:
+) -> Iterator[tuple[str, ComputedCell]]:
     """Yield own runs, then published values, of all papers and scales or of one. What cannot be
     trusted is left out with a warning.
     """
-    from repfl.bench.evidence.agreement import tiers
-    from repfl.bench.evidence.measured import read
+    from repfl.bench.evidence.committed.agreement import tiers
+    from repfl.bench.evidence.committed.committed_runs import read
     from repfl.bench.grid import grid
 
     for name, chosen, known in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
@@ -121,10 +121,12 @@ def _found(
         tier = tiers(lines)
         for cell in lines.cells:
             if (line := lines.line(cell)) is not None:
-                yield cell, Found(line.record, line, place, tier[cell])
+                yield cell, ComputedCell(line.record, line, place, tier[cell])
 
 
-def _stored(store: Store, places: Iterable[tuple[str, str]] | None) -> Iterator[tuple[str, Found]]:
+def _stored(
+    store: Store, places: Iterable[tuple[str, str]] | None
+) -> Iterator[tuple[str, ComputedCell]]:
     """Yield own runs: all, or those of the recipes of papers at scales."""
     from repfl.bench.grid.cell import canonical
 
@@ -135,7 +137,7 @@ def _stored(store: Store, places: Iterable[tuple[str, str]] | None) -> Iterator[
             if (record := store.get(cell)) is not None:
                 store.verify(record)
                 if recipes is None or canonical(record.cell["recipe"]) in recipes:
-                    yield cell, Found(record, None)
+                    yield cell, ComputedCell(record, None)
         except (Corrupt, UserError) as error:
             warnings.warn(one_line(error), stacklevel=4)
 
@@ -184,8 +186,8 @@ def _named_recipes(grids: Grids = ()) -> Places:
 def _add_swept(found: dict[str, tuple[str, str, str]], path: Path) -> None:
     """Add what rows and columns of a grid file make of its recipes, named by what they change."""
     from repfl.bench.grid.cell import canonical
+    from repfl.bench.grid.dotted_names import dotted
     from repfl.bench.grid.grid import SCALES, read
-    from repfl.bench.grid.nested import dotted
     from repfl.bench.grid.planned import cells_of
     from repfl.bench.grid.recipes import recipe_values
     from repfl.bench.grid.schema import Column
@@ -202,9 +204,11 @@ def _add_swept(found: dict[str, tuple[str, str, str]], path: Path) -> None:
                     found[values] = (grid.paper, scale, Column(recipe, changed).key)
 
 
-def _describe_unnamed(rows: Sequence[dict[str, Any]], found: Sequence[tuple[str, Found]]) -> None:
+def _describe_unnamed(
+    rows: Sequence[dict[str, Any]], found: Sequence[tuple[str, ComputedCell]]
+) -> None:
     """Call recipes that stand in no grid by the fields in which they differ from each other."""
-    from repfl.bench.grid.nested import dotted
+    from repfl.bench.grid.dotted_names import dotted
 
     unnamed = {
         index: dotted(each.record.cell["recipe"])
@@ -221,7 +225,7 @@ def _describe_unnamed(rows: Sequence[dict[str, Any]], found: Sequence[tuple[str,
         rows[index]["recipe"] = told or fields["dataset"]
 
 
-def _row(cell: str, found: Found, recipes: Places) -> dict[str, Any]:
+def _row(cell: str, found: ComputedCell, recipes: Places) -> dict[str, Any]:
     from repfl.bench.grid.cell import canonical
     from repfl.bench.store import versions
     from repfl.paper_tables.core.evidence import beside_accuracy
@@ -232,7 +236,7 @@ def _row(cell: str, found: Found, recipes: Places) -> dict[str, Any]:
         standing = versions.of_record(made, record.cell)
         paper, scale, recipe = recipes.get(canonical(record.cell["recipe"]), ("", "", ""))
     else:
-        standing, recipe = line.standing, line.column
+        standing, recipe = line.currency, line.column
         paper, scale = found.place
     axes = _axes(record.cell)
     average = record.cell["recipe"]["evaluation"]["average"]
@@ -260,7 +264,7 @@ def _row(cell: str, found: Found, recipes: Places) -> dict[str, Any]:
     }
 
 
-def _standing(found: Standing, made: Mapping[str, Any]) -> str:
+def _standing(found: Currency, made: Mapping[str, Any]) -> str:
     """Return whether a value is of today's versions, in words."""
     from repfl.bench.store.versions import PLUGIN
 
@@ -299,7 +303,7 @@ def _options(method: str, hp: Mapping[str, Any]) -> str:
 
 def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
     """Return the lines of some cells, in their order."""
-    from repfl.bench.evidence.line import line_of
+    from repfl.bench.evidence.committed.committed_run import line_of
     from repfl.bench.store.store import Store
 
     if isinstance(cells, pd.DataFrame):
@@ -307,7 +311,7 @@ def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
     else:
         wanted = [cells] if isinstance(cells, str) else list(cells)
     store = Store(results)
-    known: dict[str, Found] = {}
+    known: dict[str, ComputedCell] = {}
     for cell, found in _found(store, None, None, True):
         known.setdefault(cell, found)
     chosen = [known[only(each, known)] for each in wanted]
@@ -327,7 +331,7 @@ def only(prefix: str, known: Iterable[str]) -> str:
 
 def clients_of(lines: Sequence[Line]) -> pd.DataFrame:
     """Return the per-client counts of lines."""
-    from repfl.bench.evidence.line import counts_frame
+    from repfl.bench.evidence.committed.committed_run import counts_frame
 
     frame = counts_frame((line.cell, line.counts) for line in lines)
     return frame.assign(accuracy=frame["correct"] / frame["total"].where(frame["total"] > 0))
@@ -335,6 +339,6 @@ def clients_of(lines: Sequence[Line]) -> pd.DataFrame:
 
 def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
     """Return the curves of lines, in long form."""
-    from repfl.bench.evidence.line import curves_frame
+    from repfl.bench.evidence.committed.committed_run import curves_frame
 
     return curves_frame((line.cell, line.curves) for line in lines)

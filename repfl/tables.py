@@ -69,7 +69,7 @@ def _statistic(name: str) -> str:
 
 def _planned(asked: Selection, scale: str | None, store: Store) -> list[Any]:
     """Return the cells of an artefact at a scale, by default at that which has most results."""
-    from repfl.bench.evidence.measured import read
+    from repfl.bench.evidence.committed.committed_runs import read
     from repfl.bench.grid.grid import SCALES
     from repfl.bench.grid.plan import plan
 

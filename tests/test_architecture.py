@@ -14,8 +14,11 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("algorithms", "bench", "datasets", "paper_tables")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 METHODS = sorted((ROOT / "algorithms").glob("*.py"))
+PAPERS = sorted((ROOT / "paper_tables").rglob("*.py"))
 LAYERS = ("errors", "grid", "store", "run", "check", "evidence", "report", "cli")
 """The folders of `bench`, from the ground up: each may use those before it."""
+OF_ALGORITHMS = ("engine", "models", "core", "math")
+"""Likewise those of `algorithms`, below the methods."""
 HARNESS = sorted(
     path
     for path in (ROOT / "bench").rglob("*/*.py")
@@ -57,6 +60,21 @@ def test_the_harness_is_built_in_layers(path: Path) -> None:
     own = LAYERS.index(path.relative_to(ROOT / "bench").parts[0])
     used = {name.split(".")[2] for name in imported(path) if name.startswith("repfl.bench.")}
     assert {name for name in used if LAYERS.index(name) > own} == set()
+
+
+@pytest.mark.parametrize("folder", OF_ALGORITHMS)
+def test_algorithms_are_built_in_layers(folder: str) -> None:
+    files = (ROOT / "algorithms" / folder).rglob("*.py")
+    names = [name.split(".") for path in files for name in imported(path)]
+    used = {[*name, ""][2] for name in names if name[:2] == ["repfl", "algorithms"]}
+    assert used <= set(OF_ALGORITHMS[: OF_ALGORITHMS.index(folder) + 1])
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_papers_share_the_core_alone(path: Path) -> None:
+    names = [name.split(".") for name in imported(path)]
+    used = {[*name, ""][2] for name in names if name[:2] == ["repfl", "paper_tables"]}
+    assert used <= {"core", path.relative_to(ROOT / "paper_tables").parts[0]}
 
 
 @pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from repfl.algorithms.engine.keyed_module import BatchNorm2d, KeyedModule
 from repfl.algorithms.engine.params import Kind, Params
 from repfl.algorithms.engine.rng import Streams
-from repfl.algorithms.models.layers import BatchNorm2d, KeyedModule
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 STATISTICS = ("running_mean", "running_var")

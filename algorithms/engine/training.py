@@ -2,7 +2,7 @@
 
 Both make the same steps on the same batches. A stack needs batches of equal size: in each step its
 clients are grouped by them, and a client whose batch has no equal goes alone. A GPU replays steps
-that come often as CUDA graphs (`captured`).
+that come often as CUDA graphs (`cuda_graphs`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.engine.batches import Batch, Feed, Plan, batch_of, feed_of
-from repfl.algorithms.engine.captured import Replayed, Steps
 from repfl.algorithms.engine.client import Client, ClientState
 from repfl.algorithms.engine.client_data import ClientData, to_device
+from repfl.algorithms.engine.cuda_graphs import Replayed, Steps
 from repfl.algorithms.engine.model import Model
 from repfl.algorithms.engine.optimiser import Optimiser
 from repfl.algorithms.engine.params import Params, Tensors

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from repfl.algorithms.models.layers import BatchNorm2d, KeyedModule
+from repfl.algorithms.engine.keyed_module import BatchNorm2d, KeyedModule
 
 Norm = Callable[[int], nn.Module]
 

@@ -17,6 +17,7 @@ import torch
 from repfl.algorithms.core.method import methods
 from repfl.algorithms.core.run import Diverged, Run
 from repfl.algorithms.engine.client_data import ClientData
+from repfl.bench.check.recording import FilledRun, Replayed, ReplayedRun, WatchedRun, flat
 from repfl.bench.check.situation import (
     Situation,
     client_models,
@@ -26,8 +27,7 @@ from repfl.bench.check.situation import (
     usual,
     watched,
 )
-from repfl.bench.check.toys import RAGGED, SHORT, held_apart, other_tests, toy_data
-from repfl.bench.check.watched import FilledRun, Replayed, ReplayedRun, WatchedRun, flat
+from repfl.bench.check.toy_clients import RAGGED, SHORT, held_apart, other_tests, toy_data
 from repfl.bench.errors import one_line, with_class
 from repfl.bench.grid.plugins import line_in
 from repfl.bench.grid.process_state import moved, randomness_kept, settings

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from repfl.bench.check.gate_cells import place_of
-from repfl.bench.grid.nested import dotted
+from repfl.bench.grid.dotted_names import dotted
 
 GateEntry = Mapping[str, Any]
 """What is kept of a cell: enough to say whether, where and by how much another run differs."""
@@ -110,7 +110,7 @@ def _states(then: GateEntry, now: GateEntry) -> Iterator[FirstDifference]:
         moved = {
             name: far
             for name in before | after
-            if (far := apart(before.get(name), after.get(name))) > CLOSE
+            if (far := relative_gap(before.get(name), after.get(name))) > CLOSE
         }
         if moved:
             most = max(moved, key=lambda name: moved[name])
@@ -198,13 +198,13 @@ def _agree(name: str, then: Any, now: Any, slack: float) -> bool:
         return True
     if slack and name.split(".")[0] in ("value", "points"):
         return abs(now - then) <= slack + CLOSE
-    return apart(then, now) <= CLOSE
+    return relative_gap(then, now) <= CLOSE
 
 
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-def apart(then: float | None, now: float | None) -> float:
+def relative_gap(then: float | None, now: float | None) -> float:
     """Relative difference; infinite if one of the two is not there."""
     if then is None or now is None:
         return 0.0 if then is now else float("inf")

@@ -14,8 +14,8 @@ from repfl.algorithms import models
 from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.check.toys import RAGGED, toy_data, toy_recipe
-from repfl.bench.check.watched import Watched, WatchedRun, flat
+from repfl.bench.check.recording import Watched, WatchedRun, flat
+from repfl.bench.check.toy_clients import RAGGED, toy_data, toy_recipe
 
 
 @dataclass(frozen=True)

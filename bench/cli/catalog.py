@@ -70,9 +70,9 @@ def _facts(
     if kind == "papers":
         return catalog.paper_facts()
     if kind == "claims":
-        from repfl.bench.report import lookup
+        from repfl.bench.report import show_text
 
-        return lookup.all_claims()
+        return show_text.all_claims()
     from repfl.bench.evidence import status
     from repfl.bench.store.store import Store
 

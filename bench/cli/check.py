@@ -196,7 +196,7 @@ def verify(
     plugin: Plugins = None,
 ) -> int:
     """Is every record as it was written, and is it reproduced?"""
-    from repfl.bench.evidence import verify as verification
+    from repfl.bench.evidence.committed import verify as verification
     from repfl.bench.grid import plugins
     from repfl.bench.store.store import Store
 

@@ -64,8 +64,8 @@ def list_datasets(
 
 def _verify() -> int:
     """Recompute the fingerprints of everything that is prepared."""
-    from repfl.datasets.core import prepare
     from repfl.datasets.core.cache import prepared_path
+    from repfl.datasets.core.files import prepare
     from repfl.datasets.core.registry import get, names
 
     words = {True: "as published", False: "NOT as published", None: "no published fingerprint"}
@@ -97,8 +97,8 @@ def get(
 ) -> int:
     """Download, check and prepare data sets."""
     from repfl.bench.grid import plugins
-    from repfl.datasets.core import prepare
     from repfl.datasets.core.cache import open_dataset
+    from repfl.datasets.core.files import prepare
 
     plugins.load(plugin or ())
     for name in chosen:
@@ -123,8 +123,8 @@ def import_files(
     """Prepare a data set from files you have."""
     from repfl.bench.cli.printing import waiting
     from repfl.bench.grid import plugins
-    from repfl.datasets.core import prepare
     from repfl.datasets.core.cache import open_dataset
+    from repfl.datasets.core.files import prepare
 
     plugins.load(plugin or ())
     with waiting(f"reading {source}"):
@@ -152,8 +152,9 @@ def show_split(
 ) -> int:
     """Show the class-by-client table of a recipe, also as a figure, and write who holds what."""
     from repfl.bench.grid import catalog, plugins
-    from repfl.datasets.core import client_file, split_table
+    from repfl.datasets.core import split_table
     from repfl.datasets.core.cache import open_dataset
+    from repfl.datasets.core.files import client_file
     from repfl.datasets.core.partition import partition
 
     plugins.load(plugin or ())

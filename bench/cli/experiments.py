@@ -31,7 +31,7 @@ from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.grid.planned import Planned
-    from repfl.bench.report import making
+    from repfl.bench.report import build
     from repfl.bench.run.runner import Ending
     from repfl.bench.run.task import Options
     from repfl.bench.store.store import Store
@@ -226,7 +226,7 @@ def _report(
     code.
     """
     from repfl.bench.cli import printing
-    from repfl.bench.report import making
+    from repfl.bench.report import build
     from repfl.bench.store.store import Store
 
     if style not in STYLES:
@@ -237,31 +237,31 @@ def _report(
         narrowed = bool(chosen.method or chosen.dataset or chosen.column or chosen.cell)
         options = again(chosen.plugin or (), store)
         asked = replace(asked, narrowed=narrowed, again=options, style=style)
-        found = making.report(asked, store, out)
+        found = build.report(asked, store, out)
     printing.show_report(found)
     return found.runs, FAILED if found.failed else FINDING if found.problems else 0
 
 
-def _asked(chosen: Chosen, store: Store) -> making.Asked:
+def _asked(chosen: Chosen, store: Store) -> build.Asked:
     """Return the cells to be shown. A method that joins tables, a grid of one's own, and a paper
     of which nothing has been computed at a larger scale are shown at the scale smoke.
     """
-    from repfl.bench.evidence import measured
-    from repfl.bench.report import making
+    from repfl.bench.evidence.committed import committed_runs
+    from repfl.bench.report import build
 
     if chosen.scale:
         planned = select(chosen, beside=True)
-        return making.Asked(planned, planned if chosen.scale == "smoke" else ())
+        return build.Asked(planned, planned if chosen.scale == "smoke" else ())
     smoke, refused = _planned(chosen, "smoke")
     if any(item.guest or item.file for item in smoke):
-        return making.Asked(smoke)
+        return build.Asked(smoke)
     real = [item for scale in ("paper", "desk") for item in _planned(chosen, scale)[0]]
     if not real and not smoke and refused:
         raise refused
-    computed = {*store.ids(), *(cell for _, _, cell in measured.ids())}
+    computed = {*store.ids(), *(cell for _, _, cell in committed_runs.ids())}
     if real and (not smoke or any(item.cell.id in computed for item in real)):
-        return making.Asked(real, smoke, best=True)
-    return making.Asked(smoke, smoke)
+        return build.Asked(real, smoke, best=True)
+    return build.Asked(smoke, smoke)
 
 
 def _planned(chosen: Chosen, scale: str) -> tuple[list[Planned], UserError | None]:

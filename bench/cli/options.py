@@ -234,7 +234,7 @@ def select(
 
         planned = cut(planned, shard, cost.static)
     if unmeasured:
-        from repfl.bench.evidence.measured import unmeasured as only
+        from repfl.bench.evidence.committed.committed_runs import unmeasured as only
 
         planned = only(planned)
     return planned

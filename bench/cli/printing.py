@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from repfl.bench.grid.planned import Planned
-    from repfl.bench.report.making import Reported
+    from repfl.bench.report.build import Reported
     from repfl.bench.run.runner import Ending
     from repfl.bench.run.task import Options
 
@@ -57,7 +57,7 @@ def table(*columns: str, right: Iterable[int] = ()) -> Table:
 
 def leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
     """Print a title and one line per value, nested ones under dotted names."""
-    from repfl.bench.grid.nested import dotted
+    from repfl.bench.grid.dotted_names import dotted
 
     out.print(titled(title, "" if values else "  none of its own"))
     rows = table("", "")
@@ -232,7 +232,7 @@ def show_ending(
 
 def show_report(found: Reported) -> None:
     """Print what was made, what went wrong, and where the page is."""
-    from repfl.bench.report import terminal
+    from repfl.bench.report.formats import terminal
 
     out = screen()
     terminal.show(found.sheets, out)

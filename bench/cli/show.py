@@ -16,7 +16,7 @@ from repfl.bench.errors import FINE, UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from repfl.bench.evidence.line import Curve
+    from repfl.bench.evidence.committed.committed_run import Curve
     from repfl.bench.store.store import Record, Store
 
 SPARKS, WIDTH = "▁▂▃▄▅▆▇█", 60
@@ -57,7 +57,7 @@ def show(
 
 
 @dataclass(frozen=True)
-class Found:
+class ShownRecord:
     """A record, its curves, and where both are from."""
 
     record: Record
@@ -67,10 +67,10 @@ class Found:
     note: str = ""
 
 
-def find(store: Store, prefix: str) -> Found:
+def find(store: Store, prefix: str) -> ShownRecord:
     """Return the record whose id starts so, from the store or else from the published values."""
-    from repfl.bench.evidence import measured
-    from repfl.bench.evidence.line import by_name
+    from repfl.bench.evidence.committed import committed_runs
+    from repfl.bench.evidence.committed.committed_run import by_name
     from repfl.bench.evidence.status import Statuses
 
     stored = [cell for cell in store.ids() if cell.startswith(prefix)]
@@ -81,9 +81,11 @@ def find(store: Store, prefix: str) -> Found:
         command = record.provenance.get("command", "")
         flags = "" if command.startswith("python") else f"{again((), store)} --fresh"
         repeat = f"{command}{flags}" if command else ""
-        return Found(record, by_name(store.frame(record, "rounds.parquet")), repeat)
+        return ShownRecord(record, by_name(store.frame(record, "rounds.parquet")), repeat)
     published = {
-        cell: (paper, scale) for paper, scale, cell in measured.ids() if cell.startswith(prefix)
+        cell: (paper, scale)
+        for paper, scale, cell in committed_runs.ids()
+        if cell.startswith(prefix)
     }
     if cell := _only(prefix, list(published), "published values"):
         return _published(cell, *published[cell])
@@ -105,13 +107,13 @@ def _only(prefix: str, found: Sequence[str], of: str) -> str:
     return found[0] if found else ""
 
 
-def _published(cell: str, paper: str, scale: str) -> Found:
+def _published(cell: str, paper: str, scale: str) -> ShownRecord:
     """Return a published line, and the command of the grid that plans its cell."""
-    from repfl.bench.evidence import agreement, measured
+    from repfl.bench.evidence.committed import agreement, committed_runs
     from repfl.bench.grid.plan import Selection, plan
     from repfl.bench.run.record import as_made
 
-    known = measured.read(paper, scale)
+    known = committed_runs.read(paper, scale)
     planned = [item for item in plan(Selection([paper], scale=scale)) if item.cell.id == cell]
     line = known.line(cell)
     if not planned or line is None:
@@ -121,10 +123,10 @@ def _published(cell: str, paper: str, scale: str) -> Found:
         values = ", ".join(_value(each.record) for each in others)
         note += f", one of {len(others) + 1} lines (the others: {values})"
     made = as_made(line.record.provenance, line.record.cell["recipe"])
-    return Found(line.record, line.curves, f"{planned[0].command}{made} --fresh", note)
+    return ShownRecord(line.record, line.curves, f"{planned[0].command}{made} --fresh", note)
 
 
-def show_record(found: Found) -> None:
+def show_record(found: ShownRecord) -> None:
     """Print a record: what was run, where, what came out, how to compute it again."""
     from rich.text import Text
 
@@ -172,7 +174,7 @@ def _floor(record: Record) -> str:
     return f", majority class {100 * floor:.2f} %" if isinstance(floor, int | float) else ""
 
 
-def _show_curves(out: Console, found: Found) -> None:
+def _show_curves(out: Console, found: ShownRecord) -> None:
     """Print means over clients by round, and the curve that the result is from."""
     from repfl.bench.store.reported import judged
 

@@ -27,7 +27,7 @@ def statement(
 ) -> int:
     """Show the trials of an artefact if it has some, and the numbers behind a statement."""
     from repfl.bench.grid.grid import files, paper_of, read
-    from repfl.bench.report import lookup
+    from repfl.bench.report import show_text
     from repfl.bench.store.store import Store
 
     asked = plugins or (), results
@@ -40,7 +40,7 @@ def statement(
             trials = choices(chosen, results)
         if trials is not None:
             # a paper of the suite has numbers and claims beside its trials
-            told = _told(name, *asked) if paper in files() and lookup.listed(name) else []
+            told = _told(name, *asked) if paper in files() and show_text.listed(name) else []
             return _show_trials(*trials, told, as_json)
     if paper in known and paper not in files():
         values = f"`repfl report --grid {known[paper]}{again(plugins or (), Store(results))}`"
@@ -51,12 +51,12 @@ def statement(
 
 
 def _told(name: str, plugins: Sequence[str], results: Path | None) -> list[str]:
-    from repfl.bench.report import lookup
+    from repfl.bench.report import show_text
     from repfl.bench.store.store import Store
 
     store = Store(results)
     with waiting("reading results"):
-        return lookup.told(name, real_path(store.root), again(plugins, store))
+        return show_text.told(name, real_path(store.root), again(plugins, store))
 
 
 # -- trials ----------------------------------------------------------------------------------------
@@ -66,16 +66,17 @@ def choices(chosen: Chosen, results: Path | None) -> tuple[list[Choice], list[st
     """Return what validation chooses, and what is wrong with the records; None if no recipe of
     the artefact has validation data.
     """
-    from repfl.bench.evidence import measured, selection
-    from repfl.bench.evidence.library import Known, Library
+    from repfl.bench.evidence import selection
+    from repfl.bench.evidence.committed import committed_runs
+    from repfl.bench.evidence.library import CellEvidence, Library
     from repfl.bench.store.store import Store
 
     planned = select(chosen)
     if not selection.validated(planned):
         return None
     library = Library(Store(results))
-    published = measured.read(planned[0].paper, planned[0].scale)
-    found = selection.choices(planned, Known(library, published))
+    published = committed_runs.read(planned[0].paper, planned[0].scale)
+    found = selection.choices(planned, CellEvidence(library, published))
     return found, [*published.problems, *library.problems]
 
 
@@ -104,13 +105,19 @@ def _show_trials(
 
 
 def _best(choice: Choice) -> list[str]:
-    from repfl.bench.report import numbers
+    from repfl.bench.report.formats import formatting
 
     best = choice.best
     if best is None:
-        return [numbers.BLANK, *[""] * 4]
+        return [formatting.BLANK, *[""] * 4]
     by = ", ".join(f"{name} = {best.options.get(name)}" for name in choice.tried)
-    return [best.row, by, numbers.plain(best.val), numbers.plain(best.test), str(len(best.seeds))]
+    return [
+        best.row,
+        by,
+        formatting.plain(best.val),
+        formatting.plain(best.test),
+        str(len(best.seeds)),
+    ]
 
 
 def _facts(choice: Choice) -> dict[str, Any]:

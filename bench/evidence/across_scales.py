@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repfl.bench.evidence import measured
+from repfl.bench.evidence.committed import committed_runs
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid.planned import Planned
 
@@ -29,7 +29,7 @@ def with_evidence(
     known, its highest scale.
     """
     places = dict.fromkeys((item.paper, item.scale) for item in planned)
-    known = {place: measured.read(*place, root).cells.keys() for place in places}
+    known = {place: committed_runs.read(*place, root).cells.keys() for place in places}
     own = set(library.store.ids())
     kept: dict[str, set[str]] = {}
     for item in planned:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line, with_class
-from repfl.bench.evidence import measured, noise, selection
-from repfl.bench.evidence.library import Known, Library
+from repfl.bench.evidence import selection
+from repfl.bench.evidence.committed import committed_runs, noise
+from repfl.bench.evidence.library import CellEvidence, Library
 from repfl.bench.evidence.planned_evidence import PlannedEvidence
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
@@ -48,9 +49,9 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
         published = published_by(paper, made)
-        known = measured.read(paper, mine[0].scale, root)
+        known = committed_runs.read(paper, mine[0].scale, root)
         made.problems += known.problems
-        found = Known(library, known)
+        found = CellEvidence(library, known)
         for item in unique(mine):
             _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
@@ -77,7 +78,7 @@ def _whole(paper: str, planned: Sequence[Planned], made: Made) -> bool:
     )
 
 
-def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> None:
+def _use(cell: str, library: Library, known: committed_runs.Measured, made: Made) -> None:
     """Note what is known about a cell, and where it is from."""
     if (record := library.record(cell)) is not None:
         made.used[cell] = record
@@ -131,10 +132,10 @@ def renderer(item: Planned) -> Callable[[Evidence], Result]:
         known = import_module(module).ARTEFACTS
     except ModuleNotFoundError as error:
         if item.file and error.name and module.startswith(error.name):
-            from repfl.bench.evidence import own
+            from repfl.bench.evidence import user_grids
 
             artefact = grids.read(item.file).file.artefacts[name]
-            return partial(own.render, item.paper, name, artefact)
+            return partial(user_grids.render, item.paper, name, artefact)
         raise
     if name not in known:
         raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from repfl.bench.errors import Corrupt, UserError
-from repfl.bench.evidence import artefacts, measured
+from repfl.bench.evidence import artefacts
+from repfl.bench.evidence.committed import committed_runs
+from repfl.bench.evidence.committed.committed_run import Curve, Line, line_of
+from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.evidence.library import Library
-from repfl.bench.evidence.line import Curve, Line, line_of
-from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid.cell import canonical
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store import provenance
@@ -64,12 +65,12 @@ def collect(
     here, unless they are of an older version of a method that is.
     """
     for paper in sorted({item.paper for item in planned}):
-        provenance.must_last(measured.folder_of(paper, root))
+        provenance.must_last(committed_runs.folder_of(paper, root))
     library, done = Noting(store), Collected(beside=_beside(planned, store))
     artefacts.make(planned, library, root)
-    name = contributor or measured.contributor()
+    name = contributor or committed_runs.contributor()
     for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
-        known = measured.read(paper, scale, root)
+        known = committed_runs.read(paper, scale, root)
         if known.problems:
             raise Corrupt(
                 f"{known.problems[0]}; mend or remove the file, or its other lines would be lost"
@@ -87,7 +88,7 @@ def collect(
         after = {line.json["checksum"] for line in known.lines}
         if after != before:
             with writing(known.file.parent, "folder", ""):
-                measured.write(known)
+                committed_runs.write(known)
         if after:
             done.files.append((known.file, len(after - before), len(after & before)))
     return done

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence import agreement
-from repfl.bench.evidence.line import Counts, Curve, Line, by_name, counts_of
-from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.committed import agreement
+from repfl.bench.evidence.committed.committed_run import Counts, Curve, Line, by_name, counts_of
+from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core.evidence import Arrays, Reduce, wanted
 
@@ -58,7 +58,7 @@ class Library:
         return reduce(self.store.arrays(record))
 
 
-class Known:
+class CellEvidence:
     """The evidence for cells: their stored records, or else the best published line."""
 
     def __init__(self, library: Library, measured: Measured) -> None:

@@ -9,16 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.line import Line, counts_frame, curves_frame
+from repfl.bench.evidence.committed.committed_run import Line, counts_frame, curves_frame
+from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.evidence.selection import choices
 from repfl.bench.grid.cell import Cell
+from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.methods import entry
-from repfl.bench.grid.nested import dotted
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store import versions
 from repfl.paper_tables.core.evidence import STALE, TRIAL, Arrays, Reduce
-from repfl.paper_tables.core.noise import UNKNOWN, Noise
+from repfl.paper_tables.core.statistics.noise import UNKNOWN, Noise
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ class PlannedEvidence:
     def __init__(
         self,
         planned: Sequence[Planned],
-        known: Known,
+        known: CellEvidence,
         published: pd.DataFrame,
         noise: Noise = UNKNOWN,
         tried: Sequence[Planned] = (),
@@ -112,7 +112,7 @@ class PlannedEvidence:
     def _tier(self, line: Line | None, origin: Mapping[str, Any], cell: Cell) -> str:
         """How well a number is founded, and whether it is stale."""
         if line is not None:
-            founded, standing = self._known.tiers[line.cell], line.standing
+            founded, standing = self._known.tiers[line.cell], line.currency
         else:
             founded, standing = "", versions.of_record(origin, cell.json)
         return ", ".join(filter(None, (founded, "" if standing.current else STALE)))

@@ -14,10 +14,10 @@ from statistics import fmean
 from typing import Any
 
 from repfl.bench.errors import UserError
-from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.line import Curve
+from repfl.bench.evidence.committed.committed_run import Curve
+from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.grid.cell import Cell
-from repfl.bench.grid.nested import dotted
+from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.reported import judged
 
@@ -89,7 +89,7 @@ class Choice:
         return [name for name in names if len({str(each.get(name)) for each in options}) > 1]
 
 
-def choices(planned: Sequence[Planned], known: Known) -> list[Choice]:
+def choices(planned: Sequence[Planned], known: CellEvidence) -> list[Choice]:
     """Every method at every recipe that has validation data, in the order of the grid; where
     artefacts share trials, of the first.
     """
@@ -115,7 +115,7 @@ def choices(planned: Sequence[Planned], known: Known) -> list[Choice]:
     return list(found.values())
 
 
-def settled(planned: Sequence[Planned], known: Known) -> list[Planned]:
+def settled(planned: Sequence[Planned], known: CellEvidence) -> list[Planned]:
     """What stands in a table: of every search the trial that validation chose, and what belongs to
     no search as it is. A search that has trials to make is missing: another one may be the best.
     """
@@ -146,7 +146,7 @@ def _validates(recipe: Mapping[str, Any]) -> bool:
     return partition.has_validation(Partition(**recipe["partition"]))
 
 
-def _trial(row: str, items: Sequence[Planned], known: Known) -> Trial:
+def _trial(row: str, items: Sequence[Planned], known: CellEvidence) -> Trial:
     records = [known.record(item.cell.id) for item in items]
     statuses = [
         "skipped" if item.skip else "missing" if record is None else record.status
@@ -171,7 +171,7 @@ def _worst(statuses: Iterable[str]) -> str:
     return next((each for each in (*FELL, "skipped", "missing") if each in found), "done")
 
 
-def _score(cell: Cell, known: Known) -> tuple[float, float]:
+def _score(cell: Cell, known: CellEvidence) -> tuple[float, float]:
     """Validation and test accuracy of one run, in the same round: the last, or that of the best
     validation accuracy where the recipe does not report the last.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence.measured import Measured, ids, read
+from repfl.bench.evidence.committed.committed_runs import Measured, ids, read
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.catalog import data_absent
 from repfl.bench.grid.plan import Selection, plan
@@ -92,7 +92,7 @@ def stale(planned: Sequence[Planned], statuses: Statuses, lines_of: Lines = read
             found[item.cell.id] = status.stale
         else:
             lines = lines_of(item.paper, item.scale).cells.get(item.cell.id, ())
-            told = [line.standing for line in lines]
+            told = [line.currency for line in lines]
             current = any(each.current for each in told)
             found[item.cell.id] = "" if current or not told else told[0].reason
     return {cell: reason for cell, reason in found.items() if reason}

@@ -16,8 +16,8 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from repfl.bench.errors import UserError, no_name, one_line, refusal, unknown
+from repfl.bench.grid.dotted_names import dotted, merge, nested
 from repfl.bench.grid.methods import hyperparameters
-from repfl.bench.grid.nested import dotted, merge, nested
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import NAME, Block, Cells, GridFile, Scale, rows_of, written_out
 from repfl.datasets.core.recipe import Recipe

@@ -12,8 +12,8 @@ from repfl.bench.errors import UserError
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import search
 from repfl.bench.grid.cell import Cell, build_cell
+from repfl.bench.grid.dotted_names import dotted, merge, nested
 from repfl.bench.grid.grid import Grid
-from repfl.bench.grid.nested import dotted, merge, nested
 from repfl.bench.grid.schema import Artefact, Cells
 
 

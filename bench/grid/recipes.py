@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from repfl.bench.errors import UserError, nearest, one_line, refusal, unknown
-from repfl.bench.grid.nested import leaves
+from repfl.bench.grid.dotted_names import leaves
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.recipe import Newcomers, Recipe, Training
 

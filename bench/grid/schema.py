@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from repfl.bench.grid.cell import MAX_SEED
-from repfl.bench.grid.nested import dotted, merge, nested, split_names
+from repfl.bench.grid.dotted_names import dotted, merge, nested, split_names
 
 Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
 Scale = Literal["smoke", "desk", "paper"]

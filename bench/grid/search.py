@@ -26,8 +26,8 @@ from math import floor, log10
 from typing import Any
 
 from repfl.bench.errors import UserError
+from repfl.bench.grid.dotted_names import split_names
 from repfl.bench.grid.methods import hyperparameters, search_space
-from repfl.bench.grid.nested import split_names
 from repfl.bench.grid.schema import is_range
 
 DIGITS = 3

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from repfl.bench.report.sheet import Said
+from repfl.bench.report.artefact_data import Said
 from repfl.paper_tables.core.result import Claim
 
 

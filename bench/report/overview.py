@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repfl.bench.report.sheet import Number, Said, Sheet
-from repfl.paper_tables.core.verdict import EXACT, MARGIN, UNJUDGED, Kind, Verdict
+from repfl.bench.report.artefact_data import ArtefactData, Number, Said
+from repfl.paper_tables.core.statistics.verdict import EXACT, MARGIN, UNJUDGED, Kind, Verdict
 
 STATES = {
     str(Verdict.REPRODUCED): ("reproduced", "✓"),
@@ -53,7 +53,7 @@ class Dot:
     name: str
 
 
-def dots(sheet: Sheet) -> list[Dot]:
+def dots(sheet: ArtefactData) -> list[Dot]:
     """Return a dot for every number that a table or figure publishes."""
     return [
         Dot(
@@ -70,7 +70,7 @@ def _reported(number: Number) -> str:
     return "logged" if number.kind == Kind.LOGGED else "reported"
 
 
-def differing(sheets: Sequence[Sheet]) -> list[tuple[Sheet, Number]]:
+def differing(sheets: Sequence[ArtefactData]) -> list[tuple[ArtefactData, Number]]:
     """Return the numbers that differ, the largest share of the reported value first."""
     found = [(s, n) for s in sheets for n in s.printed if n.verdict == Verdict.DIFFERS]
     return sorted(found, key=lambda pair: -_off(pair[1]))
@@ -87,7 +87,7 @@ class Summary:
     paper: str
     title: str
     year: int
-    sheets: tuple[Sheet, ...]
+    sheets: tuple[ArtefactData, ...]
     open: Mapping[str, Any]
     sources: str = ""
     about: str = ""
@@ -98,7 +98,7 @@ class Summary:
         return [number for sheet in self.sheets for number in sheet.printed]
 
     @property
-    def claims(self) -> list[tuple[Sheet, Said]]:
+    def claims(self) -> list[tuple[ArtefactData, Said]]:
         return [(sheet, claim) for sheet in self.sheets for claim in sheet.claims]
 
     @property
@@ -141,13 +141,13 @@ class Summary:
         return " ".join(filter(None, (own, *_sentences(self))))
 
     @property
-    def findings(self) -> list[tuple[Sheet, str]]:
+    def findings(self) -> list[tuple[ArtefactData, str]]:
         """The first finding of each table and figure."""
         return [(sheet, sheet.findings[0]) for sheet in self.sheets if sheet.findings]
 
 
 def summaries(
-    sheets: Sequence[Sheet],
+    sheets: Sequence[ArtefactData],
     papers: Mapping[str, Mapping[str, Any]],
     open_: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Summary]:

@@ -9,17 +9,19 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import claim_words, numbers
+from repfl.bench.report import claim_words
+from repfl.bench.report.artefact_data import BLANK, ArtefactData, Head, Number, Order
+from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import addressed, slug
-from repfl.bench.report.sheet import BLANK, Head, Number, Order, Sheet
-from repfl.paper_tables.core import captions, tables
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.drawing import captions
 from repfl.paper_tables.core.result import Column, Figure, Result, Table
-from repfl.paper_tables.core.verdict import EXACT
+from repfl.paper_tables.core.statistics.verdict import EXACT
 
 
 def sheet_of(
     result: Result, printed: Mapping[str, Mapping[str, Any]], style: str = "report", **told: Any
-) -> Sheet:
+) -> ArtefactData:
     """The sheet of an artefact. `printed` are the rows of the published files by their source."""
     base = {
         "paper": result.paper,
@@ -37,17 +39,21 @@ def sheet_of(
         shown = tuple(_points(result.data, printed))
         if result.scale == "smoke":  # nothing reported stands beside toy runs
             shown = tuple(number for number in shown if number.kind in EXACT)
-        return Sheet(
+        return ArtefactData(
             **base, numbers=shown, judged=bool(shown), lines=_lines(result.data), alt=result.alt
         )
-    return Sheet(**base, **_tabled(result, style)) if isinstance(result, Table) else Sheet(**base)
+    return (
+        ArtefactData(**base, **_tabled(result, style))
+        if isinstance(result, Table)
+        else ArtefactData(**base)
+    )
 
 
 def _tabled(table: Table, style: str) -> dict[str, Any]:
     """What only tables have."""
     table, alone = as_toy(table), style == "paper"
-    best = {side: numbers.marks(table, side, alone=alone) for side in ("ours", "published")}
-    floors = numbers.floors(table)
+    best = {side: formatting.marks(table, side, alone=alone) for side in ("ours", "published")}
+    floors = formatting.floors(table)
     columns = {column.key: _head(column, floors) for column in table.layout.columns}
     cells = [cell for _, cell in table.frame.iterrows() if cell["column"] in columns]
     ids = addressed(f"{slug(cell['row'])}.{slug(cell['column'])}" for cell in cells)
@@ -61,13 +67,13 @@ def _tabled(table: Table, style: str) -> dict[str, Any]:
         "rows": tuple(table.layout.rows),
         "aside": tuple(table.layout.aside),
         "corner": table.layout.corner,
-        "legend": numbers.legend(table.frame),
+        "legend": formatting.legend(table.frame),
         "judged": table.printed,
         "orders": tuple(
             Order(
                 columns[o.column].name,
                 str(o.rows),
-                BLANK if o.tau is None else numbers.signed(o.tau),
+                BLANK if o.tau is None else formatting.signed(o.tau),
                 ", ".join(o.winners_published),
                 ", ".join(o.winners),
             )
@@ -87,7 +93,7 @@ def _head(column: Column, floors: Mapping[str, float]) -> Head:
         column.group,
         column.unit,
         column.digits,
-        numbers.plain(floors[column.key], column.digits) if known else "",
+        formatting.plain(floors[column.key], column.digits) if known else "",
     )
 
 
@@ -99,8 +105,8 @@ def _number(id_: str, cell: pd.Series, head: Head, best: Mapping[str, Any]) -> N
         head.key,
         head.name,
         **_common(cell, digits),
-        interval=numbers.between(cell["low"], cell["high"], digits),
-        founded=numbers.founded(cell),
+        interval=formatting.between(cell["low"], cell["high"], digits),
+        founded=formatting.founded(cell),
         tier=_text(cell["tier"]),
         method=_text(cell["method"]),
         unit=head.unit,
@@ -116,9 +122,11 @@ def _number(id_: str, cell: pd.Series, head: Head, best: Mapping[str, Any]) -> N
 def _common(cell: Any, digits: int) -> dict[str, Any]:
     """What numbers of tables and of figures have in common."""
     return {
-        "published": numbers.published(cell, digits) if cell["source"] else "",
-        "ours": numbers.spread(cell["ours"], cell["std"], digits) if _known(cell["ours"]) else "",
-        "difference": numbers.gap(cell, digits),
+        "published": formatting.published(cell, digits) if cell["source"] else "",
+        "ours": formatting.spread(cell["ours"], cell["std"], digits)
+        if _known(cell["ours"])
+        else "",
+        "difference": formatting.gap(cell, digits),
         "seeds": int(cell["seeds"]) if _known(cell["seeds"]) else 0,
         "verdict": _text(cell["verdict"]),
         "mark": _text(cell["mark"]),
@@ -178,7 +186,7 @@ def _summary(frame: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
         return ()
     head = ("", *map(str, frame.columns))
     lines = (
-        (str(row), *(numbers.statistic(str(name), value) for name, value in values.items()))
+        (str(row), *(formatting.statistic(str(name), value) for name, value in values.items()))
         for row, values in frame.iterrows()
     )
     return (head, *lines)

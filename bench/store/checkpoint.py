@@ -28,7 +28,9 @@ def models_of(store: Store, cell: str) -> Path:
 
 def save(store: Store, cell: str, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
     """Write a checkpoint over the last one. `facts` say what must be equal for it to be used."""
-    own = _apart({name: value.detach().to("cpu").contiguous() for name, value in tensors.items()})
+    own = _unshared(
+        {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
+    )
     facts = {**facts, "format": FORMAT, "digest": of_tensors(own)}
     write(store, path_of(store, cell), own, facts)
 
@@ -40,7 +42,7 @@ def write(store: Store, path: Path, tensors: dict[str, Tensor], facts: dict[str,
         path.with_suffix(".partial").replace(path)
 
 
-def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same tensors, no two of them views of one memory, which a file cannot hold; the others
     are not copied: they may be gigabytes.
     """

@@ -18,7 +18,7 @@ from repfl.bench.store.provenance import data_moved
 PLUGIN = "plugin"
 
 
-class Standing(NamedTuple):
+class Currency(NamedTuple):
     """Whether a result is current, and why not."""
 
     current: bool
@@ -67,24 +67,24 @@ def _plugin(method: str, recipe: Mapping[str, Any], rule: str | None) -> dict[st
     return {PLUGIN: sha256(" ".join(sorted(digests)).encode()).hexdigest()} if digests else {}
 
 
-def of_record(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
-    """Return the standing of a stored record; it is also stale if its data have changed since."""
+def of_record(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
+    """Return the currency of a stored record; it is also stale if its data have changed since."""
     for moved in data_moved(provenance.get("data") or {}):
-        return Standing(False, f"made with other data: {moved}")
-    return standing(provenance.get("versions") or {}, cell)
+        return Currency(False, f"made with other data: {moved}")
+    return currency(provenance.get("versions") or {}, cell)
 
 
-def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
-    """Return the standing of a measured line; it is stale if uncommitted code computed it."""
+def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
+    """Return the currency of a measured line; it is stale if uncommitted code computed it."""
     if provenance.get("dirty"):
-        return Standing(
+        return Currency(
             False, f"made from a clone with changes, at commit {str(provenance.get('commit'))[:8]}"
         )
-    return standing(provenance.get("versions") or {}, cell)
+    return currency(provenance.get("versions") or {}, cell)
 
 
-def standing(made: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
-    """Return the standing of a result with these versions, naming the versions that differ.
+def currency(made: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
+    """Return the currency of a result with these versions, naming the versions that differ.
 
     Records of early days have no versions: they count as made by engine 0.
     """
@@ -92,15 +92,15 @@ def standing(made: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
         today = of_cell(cell)
     except KeyError as error:
         kind, name = error.args
-        return Standing(False, f"there is no {kind} {name!r} today")
+        return Currency(False, f"there is no {kind} {name!r} today")
     differing = [
         f"{name} {made.get(name, 0)} (today {version})"
         for name, version in today.items()
         if name != PLUGIN and made.get(name) != version and (made or name == "engine")
     ]
     if differing:
-        return Standing(False, f"made by {', '.join(differing)}")
+        return Currency(False, f"made by {', '.join(differing)}")
     if made.get(PLUGIN) != today.get(PLUGIN):
         changed = "has changed since" if PLUGIN in today else "is not loaded"
-        return Standing(False, f"a plug-in that it was made with {changed}")
-    return Standing(True)
+        return Currency(False, f"a plug-in that it was made with {changed}")
+    return Currency(True)

@@ -14,15 +14,15 @@ from math import nan, sqrt
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import statistics
-from repfl.paper_tables.core.pairwise import (
+from repfl.paper_tables.core.statistics import rank_statistics
+from repfl.paper_tables.core.statistics.intervals import LEVEL
+from repfl.paper_tables.core.statistics.pairwise import (
     Pairs,
     against_leader,
     moderated,
     pairs,
     studentized_range,
 )
-from repfl.paper_tables.core.statistics import LEVEL
 
 PLACE = ["method", "column", "study"]
 BLOCK = ["column", "study"]
@@ -46,7 +46,7 @@ def spread_of_trials(trials: pd.DataFrame) -> pd.Series:
 
 
 @dataclass(frozen=True)
-class Standing:
+class MethodMeans:
     """Means of methods in one column, and what their differences are uncertain by."""
 
     means: pd.Series
@@ -59,24 +59,24 @@ class Standing:
         return self.pairs.half.reindex(self.means.index)
 
 
-def standing(scores: pd.DataFrame, column: str, name: str = "value") -> Standing:
+def method_means(scores: pd.DataFrame, column: str, name: str = "value") -> MethodMeans:
     """Means over studies, and the noise of every method.
 
     Studies differ in partition, initial values and draws, which all methods of a study share. What
     a study does to all of them moves no comparison and is left out.
     """
     wide = _by_study(scores, column)[name].unstack()
-    return Standing(wide.mean(axis="columns", skipna=False), pairs([wide]))
+    return MethodMeans(wide.mean(axis="columns", skipna=False), pairs([wide]))
 
 
-def near_leader(here: Standing, order: pd.Series) -> list[str]:
+def near_leader(here: MethodMeans, order: pd.Series) -> list[str]:
     """The first of an order, and those whose difference to it may be chance."""
     first, *others = map(str, order.index)
     near = (n for n in others if not abs(order[n] - order[first]) >= here.pairs.apart(first, n))
     return [first, *near]
 
 
-def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> Standing:
+def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> MethodMeans:
     """What tuning adds to methods: of the differences within methods, each of which is between two
     runs of one study.
     """
@@ -84,9 +84,9 @@ def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> Standing:
     gap = (both[0] - both[1]).dropna().groupby("method")
     known = pd.DataFrame({"variance": gap.var(ddof=1), "df": gap.size() - 1.0}).dropna()
     if known.empty:
-        return Standing(gap.mean())
+        return MethodMeans(gap.mean())
     variances = moderated(known["variance"], known["df"])
-    return Standing(gap.mean(), Pairs(variances, int(gap.size().max())))
+    return MethodMeans(gap.mean(), Pairs(variances, int(gap.size().max())))
 
 
 def _by_study(scores: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -162,9 +162,9 @@ def ranks(scores: pd.DataFrame) -> tuple[pd.Series, float]:
     wide = scores.pivot(index="method", columns=BLOCK, values="value")
     methods, blocks = len(wide), wide.dropna(axis="columns").shape[1]
     if not blocks or methods < 2:
-        return statistics.average_ranks(wide), nan
+        return rank_statistics.average_ranks(wide), nan
     error = sqrt(methods * (methods + 1) / (12 * blocks))
-    return statistics.average_ranks(wide), studentized_range(methods, np.inf) * error
+    return rank_statistics.average_ranks(wide), studentized_range(methods, np.inf) * error
 
 
 def front(accuracy: pd.Series, cost: pd.Series) -> list[str]:

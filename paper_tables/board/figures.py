@@ -11,11 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.board import analysis, findings
-from repfl.paper_tables.board.analysis import Standing
+from repfl.paper_tables.board.analysis import MethodMeans
 from repfl.paper_tables.board.view import ALONE, COMMON, View
-from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Figure, Sheet
+from repfl.paper_tables.core.result import Figure, NewCanvas
 
 PAPER = "board"
 
@@ -26,7 +27,7 @@ def fig1(evidence: Evidence) -> Figure:
     ranks, critical = analysis.ranks(view.compared)
     _, found = analysis.overall(view.compared)
     order = list(ranks.sort_values(kind="stable").index)
-    panels = {label: analysis.standing(view.scores, key) for key, label in view.shown.items()}
+    panels = {label: analysis.method_means(view.scores, key) for key, label in view.shown.items()}
     data = pd.concat(
         [
             pd.DataFrame(
@@ -39,13 +40,13 @@ def fig1(evidence: Evidence) -> Figure:
         ]
     ).rename_axis("method")
 
-    def draw(sheet: Sheet) -> Canvas:
+    def draw(sheet: NewCanvas) -> Canvas:
         cells = _beside(sheet, 1 + len(panels), 2.6, order)
         places = {name: -place for place, name in enumerate(order)}
         for axes, (panel, here) in zip(cells, data.groupby("panel", sort=False), strict=False):
             known = here.dropna(subset=["value"])
             if known.empty:
-                figures.not_run(axes)
+                figure_style.not_run(axes)
                 continue
             rank = panel == "rank"
             for near, rows in known.groupby("near"):
@@ -54,8 +55,8 @@ def fig1(evidence: Evidence) -> Figure:
                     [places[name] for name in rows.index],
                     xerr=None if rows["half"].isna().any() else rows["half"],
                     fmt="o",
-                    color=figures.PALETTE[0],
-                    markerfacecolor=figures.PALETTE[0] if near else "white",
+                    color=figure_style.PALETTE[0],
+                    markerfacecolor=figure_style.PALETTE[0] if near else "white",
                     markersize=4,
                     linewidth=1,
                 )
@@ -77,18 +78,18 @@ def fig1(evidence: Evidence) -> Figure:
     return _figure(view, "fig1", "Who leads, and by how much", what, draw, data.reset_index())
 
 
-def _near(here: Standing) -> np.ndarray:
+def _near(here: MethodMeans) -> np.ndarray:
     """Return which methods are not significantly different from the best one."""
     order = here.means.dropna().sort_values(ascending=False)
     near = analysis.near_leader(here, order) if len(order) else []
     return here.means.index.isin(near)
 
 
-def _beside(sheet: Sheet, count: int, width: float, rows: list[str]) -> list[Axes]:
+def _beside(sheet: NewCanvas, count: int, width: float, rows: list[str]) -> list[Axes]:
     """Return panels beside each other whose common axis names rows, the first on top."""
     canvas = sheet(2 + width * count, 1.2 + 0.2 * max(6, len(rows)))
-    cells = figures.panels(canvas, count, count, sharey=True)
-    names = [figures.literal(name) for name in rows]
+    cells = figure_style.panels(canvas, count, count, sharey=True)
+    names = [figure_style.literal(name) for name in rows]
     cells[0].set_yticks([-place for place in range(len(rows))], names)
     return cells
 
@@ -100,15 +101,15 @@ def fig2(evidence: Evidence) -> Figure:
     clients = view.clients[view.clients["column"].isin(list(view.shown))]
     found = analysis.improvement(clients, [str(name) for name in order])
 
-    def draw(sheet: Sheet) -> Canvas:
+    def draw(sheet: NewCanvas) -> Canvas:
         size = 2 + 0.27 * len(order)
         canvas = sheet(size + 0.8, size)
         axes = canvas.subplots()
         if found.empty:
-            figures.not_run(axes)
+            figure_style.not_run(axes)
             return canvas
         image = axes.imshow(found.to_numpy(float), cmap="RdBu", vmin=0, vmax=1)
-        names = [figures.literal(str(name)) for name in order]
+        names = [figure_style.literal(str(name)) for name in order]
         axes.set_xticks(range(len(names)), names, rotation=90)
         axes.set_yticks(range(len(names)), names)
         axes.grid(visible=False)
@@ -139,9 +140,9 @@ def fig3(evidence: Evidence) -> Figure:
         data[name] = data["method"].map(view.mean(name))
     over = ", mean over settings" if len(view.shown) > 1 else ""
 
-    def draw(sheet: Sheet) -> Canvas:
+    def draw(sheet: NewCanvas) -> Canvas:
         canvas = sheet(11, 4.6)
-        cells = figures.panels(canvas, 2, 2, sharey=True)
+        cells = figure_style.panels(canvas, 2, 2, sharey=True)
         for axes, (name, label) in zip(cells, FRONTS.items(), strict=True):
             _front(axes, data.dropna(subset=[name, "value"]).set_index("method"), name)
             axes.set_xlabel(label)
@@ -160,7 +161,7 @@ def fig3(evidence: Evidence) -> Figure:
 
 def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
     if known.empty:
-        figures.not_run(axes)
+        figure_style.not_run(axes)
         return
     front = analysis.front(known["value"], known[cost])
     own = [name for name in findings.PAPERS if name in known.index]
@@ -168,8 +169,8 @@ def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
     axes.plot(known[cost], known["value"], "o", color="0.6", markersize=4)
     axes.plot(known.loc[own, cost], known.loc[own, "value"], "o", color="black", markersize=4)
     line = known.loc[front]
-    axes.plot(line[cost], line["value"], "-", color=figures.PALETTE[1], alpha=0.5, zorder=1)
-    axes.plot(line[cost], line["value"], "o", color=figures.PALETTE[1], markersize=5)
+    axes.plot(line[cost], line["value"], "-", color=figure_style.PALETTE[1], alpha=0.5, zorder=1)
+    axes.plot(line[cost], line["value"], "o", color=figure_style.PALETTE[1], markersize=5)
     named = {*front, *own, str(known[cost].idxmax()), ALONE, COMMON} & set(known.index)
     low, high = np.log10(known[cost].clip(lower=1)).agg(["min", "max"])
     step = 0.035 * float(known["value"].max() - known["value"].min())
@@ -183,7 +184,7 @@ def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
         height = min([height, *near])
         placed.append((across, height))
         axes.annotate(
-            figures.literal(str(name)),
+            figure_style.literal(str(name)),
             (point[cost], height),
             (-6 if far else 6, 0),
             textcoords="offset points",
@@ -221,7 +222,7 @@ def fig4(evidence: Evidence) -> Figure:
     fields = ["method", "column", "study", "trial", "status", "validation", "chosen"]
     data = view.trials[view.trials["status"] != "missing"][fields]
 
-    def draw(sheet: Sheet) -> Canvas:
+    def draw(sheet: NewCanvas) -> Canvas:
         known = {k: v for k, v in view.columns.items() if k in set(data["column"])} or view.columns
         best = data[data["chosen"]].groupby("method")["validation"].mean()
         order = sorted(view.methods, key=lambda name: -best.get(name, 0.0))
@@ -229,14 +230,14 @@ def fig4(evidence: Evidence) -> Figure:
         places = {name: -index for index, name in enumerate(order)}
         for axes, (key, label) in zip(cells, known.items(), strict=False):
             here = data[data["column"] == key]
-            for chosen, colour in ((False, "0.6"), (True, figures.PALETTE[1])):
+            for chosen, colour in ((False, "0.6"), (True, figure_style.PALETTE[1])):
                 points = here[here["chosen"] == chosen]
                 heights = points["method"].map(places)
                 axes.plot(points["validation"], heights, "o", markersize=3, color=colour)
             fallen = here.loc[here["status"] != "done", "method"].map(places)
             edge = axes.get_yaxis_transform()
             axes.plot([0.02] * len(fallen), fallen, "x", color="0.35", transform=edge)
-            axes.set_title(figures.literal(label))
+            axes.set_title(figure_style.literal(label))
             axes.set_xlabel("validation accuracy in %")
         return cells[0].figure  # type: ignore[return-value]
 
@@ -254,12 +255,12 @@ def _figure(
     name: str,
     title: str,
     what: str,
-    draw: Callable[[Sheet], Canvas],
+    draw: Callable[[NewCanvas], Canvas],
     data: pd.DataFrame,
     findings: tuple[str, ...] = (),
 ) -> Figure:
     told = view.caption(what)
-    return forms.figure(
+    return builders.figure(
         *(view.evidence, (PAPER, name), title, what, draw, data),
         caption=told,
         alt=told,

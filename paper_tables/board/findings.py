@@ -12,7 +12,7 @@ from math import isfinite, nan
 import pandas as pd
 
 from repfl.paper_tables.board import analysis
-from repfl.paper_tables.board.analysis import Standing
+from repfl.paper_tables.board.analysis import MethodMeans
 from repfl.paper_tables.board.view import ADDED, ALONE, APART, COMMON, TUNED, WIDER, View
 
 PAPERS = (
@@ -69,10 +69,10 @@ def _alike(names: Sequence[str]) -> str:
     return f"{who} {'is' if len(names) == 1 else 'are'} not significantly different"
 
 
-def _ranked(scores: pd.DataFrame, view: View) -> Iterator[tuple[str, Standing, pd.Series]]:
+def _ranked(scores: pd.DataFrame, view: View) -> Iterator[tuple[str, MethodMeans, pd.Series]]:
     """Yield every setting that is spoken of, with its methods in order."""
     for key, label in view.spoken.items():
-        here = analysis.standing(scores, key)
+        here = analysis.method_means(scores, key)
         order = here.means.dropna().sort_values(ascending=False)
         if len(order) > 1 and here.pairs.blocks:
             yield label, here, order
@@ -204,7 +204,7 @@ def clients(view: View) -> Iterator[str]:
     """Say whom methods harm, and what they offer unseen clients."""
     harmed, late = [], []
     for key, label in view.spoken.items():
-        here = analysis.standing(view.scores, key, "harm")
+        here = analysis.method_means(view.scores, key, "harm")
         order = here.means.dropna().sort_values()
         if len(order):
             first, last = ((order.index[end], f"{order.iloc[end]:.1f} %") for end in (0, -1))
@@ -212,7 +212,7 @@ def clients(view: View) -> Iterator[str]:
                 f"{label}: {first[0]} {first[1]} (fewest), median method {order.median():.0f} %,"
                 f" {last[0]} {last[1]}{_near(here, order)}"
             )
-        here = analysis.standing(view.scores, key, "newcomers")
+        here = analysis.method_means(view.scores, key, "newcomers")
         order = here.means.dropna().sort_values(ascending=False)
         if len(order):
             alone = f", local training {order[ALONE]:.1f} %" if ALONE in order else ""
@@ -225,7 +225,7 @@ def clients(view: View) -> Iterator[str]:
         yield f"Accuracy of unseen clients, at best and alone. {'. '.join(late)}."
 
 
-def _near(here: Standing, order: pd.Series) -> str:
+def _near(here: MethodMeans, order: pd.Series) -> str:
     """Return how many are not significantly different from the first."""
     if not here.pairs.blocks:
         return ""
@@ -260,8 +260,8 @@ def tuning(view: View) -> Iterator[str]:
         if len(order) < 2 or key in view.unprinted:
             continue
         half = gains.half[order.index]
-        printed = analysis.standing(view.printed, key).means.reindex(order.index).dropna()
-        tuned = analysis.standing(view.scores, key).means.dropna()
+        printed = analysis.method_means(view.printed, key).means.reindex(order.index).dropna()
+        tuned = analysis.method_means(view.scores, key).means.dropna()
         leader = str(printed.idxmax())
         place = int(tuned.rank(ascending=False, method="min").get(leader, 0))
         yield (

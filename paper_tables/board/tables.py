@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.board import analysis, findings
-from repfl.paper_tables.board.analysis import Standing
+from repfl.paper_tables.board.analysis import MethodMeans
 from repfl.paper_tables.board.view import ALONE, View
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Evidence, tier, why_missing
@@ -20,7 +20,7 @@ Value = tuple[float, float]
 """A number, and half of its 95 % interval, nan where it has none."""
 
 
-def _values(here: Standing, column: str) -> dict[tuple[str, str], Value]:
+def _values(here: MethodMeans, column: str) -> dict[tuple[str, str], Value]:
     """Return the means of methods, each with half of its interval."""
     both = zip(here.means.index, here.means, here.half, strict=True)
     return {(str(method), column): (float(mean), float(half)) for method, mean, half in both}
@@ -32,7 +32,7 @@ def table1(evidence: Evidence) -> Table:
     columns = view.under("accuracy")
     found: dict[tuple[str, str], Value] = {}
     for key in view.columns:
-        here = view.standing(key)
+        here = view.method_means(key)
         found |= _values(here, f"{key}/accuracy")
     return _table(
         view,
@@ -65,7 +65,7 @@ def table2(evidence: Evidence) -> Table:
     found: dict[tuple[str, str], Value] = {}
     for key in view.columns:
         for name in ("decile", "harm", "newcomers"):
-            here = view.standing(key, name)
+            here = view.method_means(key, name)
             found |= _values(here, f"{key}/{name}")
         losses = analysis.mean_loss(view.shown_scores, key)
         found |= {(str(method), f"{key}/loss"): (loss, nan) for method, loss in losses.items()}
@@ -134,7 +134,7 @@ def table4(evidence: Evidence) -> Table:
             Column(f"{key}/gain", "gain", label, "points", best=None),
         ]
         for name, scores in (("tuned", view.shown_scores), ("printed", view.printed)):
-            means = analysis.standing(scores, key).means
+            means = analysis.method_means(scores, key).means
             found |= {(str(method), f"{key}/{name}"): (mean, nan) for method, mean in means.items()}
         gains = analysis.gains(view.shown_scores, view.printed, key)
         found |= _values(gains, f"{key}/gain")

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.board import analysis
-from repfl.paper_tables.board.analysis import Standing
-from repfl.paper_tables.core import captions
+from repfl.paper_tables.board.analysis import MethodMeans
+from repfl.paper_tables.core.drawing import captions
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Column
 
@@ -202,12 +202,12 @@ class View:
         wide = values.unstack().reindex(columns=list(self.shown))
         return wide.mean(axis="columns", skipna=False)
 
-    def standing(self, column: str, name: str = "value") -> Standing:
+    def method_means(self, column: str, name: str = "value") -> MethodMeans:
         """How methods stand in a column. Those apart have a mean there as well; the interval and
         what is told apart are of the others.
         """
-        shown = analysis.standing(self.shown_scores, column, name)
-        return replace(analysis.standing(self.scores, column, name), means=shown.means)
+        shown = analysis.method_means(self.shown_scores, column, name)
+        return replace(analysis.method_means(self.scores, column, name), means=shown.means)
 
     def under(self, key: str, **options: Any) -> tuple[Column, ...]:
         """One table column per recipe."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.statistics import FEWEST
+from repfl.paper_tables.core.statistics.intervals import FEWEST
 
 if TYPE_CHECKING:
-    from repfl.paper_tables.core.noise import Noise
+    from repfl.paper_tables.core.statistics.noise import Noise
 
 Arrays = Mapping[str, "np.ndarray"]
 Reduce = Callable[[Arrays], Arrays]

@@ -55,7 +55,7 @@ def read_published(folder: Path) -> Published:
     return Published(frame.astype(kinds), tuple(problems))
 
 
-def told(published: pd.DataFrame, **where: str) -> pd.DataFrame:
+def select(published: pd.DataFrame, **where: str) -> pd.DataFrame:
     """The rows with these fields; a table named `text` stands for all sections of the text."""
     keep = pd.Series(True, index=published.index)
     for name, value in where.items():

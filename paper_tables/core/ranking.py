@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repfl.paper_tables.core import pairwise, statistics
 from repfl.paper_tables.core.evidence import Evidence, decile, pick, scores
 from repfl.paper_tables.core.result import Column, Ordering
-from repfl.paper_tables.core.seeds import paired
+from repfl.paper_tables.core.statistics import intervals, pairwise, rank_statistics
+from repfl.paper_tables.core.statistics.seeds import paired
 from repfl.paper_tables.core.tables import Row
 
 
@@ -25,7 +25,7 @@ def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering,
         if len(both) < 2 or column.best is None:
             continue
         winners = [_winners(both, name, column.best) for name in ("published", "ours")]
-        tau = statistics.kendall(list(both["published"]), list(both["ours"]))
+        tau = rank_statistics.kendall(list(both["published"]), list(both["ours"]))
         found.append(Ordering(column.key, len(both), tau, *winners))
     return tuple(found)
 
@@ -50,7 +50,7 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.
         paired(frame).pivot(index="row", columns="column", values=side).astype(float)
         for side in ("published", "ours")
     )
-    ranks = statistics.average_ranks(ours)
+    ranks = rank_statistics.average_ranks(ours)
     means = ours.mean(axis="columns")  # decide between equal ranks
     order = pd.DataFrame({"rank": ranks, "mean": -means}).sort_values(["rank", "mean"])
     first = str(order.index[0])
@@ -59,7 +59,7 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.
     worst = {}
     for row in ranked:
         done = pick(evidence, row=row.source or row.label, done=True)
-        worst[row.label] = statistics.spread([decile(cell) for _, cell in done.iterrows()]).mean
+        worst[row.label] = intervals.spread([decile(cell) for _, cell in done.iterrows()]).mean
     table = {
         "average rank": ranks,
         "worst tenth of clients": pd.Series(worst),
@@ -68,7 +68,7 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.
         "pairs": told["blocks"],
     }
     if evidence.scale == "paper" and published.notna().any(axis=None):
-        table = {"average rank, published": statistics.average_ranks(published), **table}
+        table = {"average rank, published": rank_statistics.average_ranks(published), **table}
     found = pd.DataFrame(table).reindex([row.label for row in ranked]).rename_axis("row")
     return found.fillna({"pairs": 0})
 

@@ -200,7 +200,7 @@ class Table(Result):
         return self._cells.get((row, column))
 
 
-Sheet = Callable[..., Canvas]
+NewCanvas = Callable[..., Canvas]
 """Makes an empty figure of a width and height in inches."""
 
 
@@ -208,7 +208,7 @@ Sheet = Callable[..., Canvas]
 class Figure(Result):
     """A figure: how to draw it, and the numbers behind it."""
 
-    draw: Callable[[Sheet], Canvas] = lambda sheet: sheet(4, 3)
+    draw: Callable[[NewCanvas], Canvas] = lambda sheet: sheet(4, 3)
     data: pd.DataFrame = field(default_factory=pd.DataFrame)
     alt: str = ""
     """What a reader who cannot see the figure is told."""

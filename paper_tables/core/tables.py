@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import measuring
+from repfl.paper_tables.core import our_numbers
 from repfl.paper_tables.core.errors import PaperError
 from repfl.paper_tables.core.evidence import Evidence, listed, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
-from repfl.paper_tables.core.seeds import common_floor, mixed
-from repfl.paper_tables.core.verdict import (
+from repfl.paper_tables.core.statistics.seeds import common_floor, mixed
+from repfl.paper_tables.core.statistics.verdict import (
     EXACT,
     UNJUDGED,
     Judgement,
@@ -116,17 +116,17 @@ def conclude(
     *,
     rounding: float = 0.0,
     printing: Printing | None = None,
-    apart: str = "",
+    why_incomparable: str = "",
 ) -> dict[str, Any]:
     """A table cell with its difference and verdict; without a published number it has neither.
-    `apart` says why the two sides are not comparable.
+    `why_incomparable` says why the two sides are not.
     """
     cell = {**cell, **NO_VERDICT}
     if not cell["source"] or not isfinite(cell["published"]):
         return cell
     printing = printing or Printing()
     ours = Runs(cell["ours"], cell["std"], max(1, cell["seeds"]))
-    apart = apart or _other_rule(printing.rule, cell.get("rule", ""))
+    why_incomparable = why_incomparable or _other_rule(printing.rule, cell.get("rule", ""))
 
     def read(reading: Reading | None = None) -> Judgement:
         return judge(
@@ -137,7 +137,7 @@ def conclude(
             unit=unit,
             expected=cell.get("expected"),
             rounding=rounding,
-            apart=apart,
+            why_incomparable=why_incomparable,
         )
 
     found = read()
@@ -215,7 +215,7 @@ def accuracy_frame(
                 "row": row.label,
                 "column": column.key,
                 **printed_fields(found),
-                **measuring.measure(evidence, planned, row.point, row.rule),
+                **our_numbers.measure(evidence, planned, row.point, row.rule),
             }
             cells.append(conclude(cell, column.unit, kind, printing=printing))
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
@@ -252,7 +252,7 @@ def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str])
             "row": row,
             "column": column,
             **printed_fields(None),
-            **measuring.measure(evidence, planned.get((row, column), nothing)),
+            **our_numbers.measure(evidence, planned.get((row, column), nothing)),
         }
         for column in columns
         for row in rows

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms
-from repfl.paper_tables.core.claims import Sentence, judged
-from repfl.paper_tables.core.conditions import best, cell, every, near
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.claims.conditions import best, cell, every, near
+from repfl.paper_tables.core.claims.sentences import Sentence, judged
 from repfl.paper_tables.core.evidence import Evidence, pick
-from repfl.paper_tables.core.published import told
+from repfl.paper_tables.core.published import select
 from repfl.paper_tables.core.result import Claim, Column, Table
+from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import MARGIN
 from repfl.paper_tables.fedobp.settings import (
     DATASETS,
     OURS,
@@ -53,7 +53,7 @@ EMA = (
 
 def table5(evidence: Evidence) -> Table:
     """Four normalisations on eight data sets."""
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table5"),
         "Table V: normalisation of the score",
@@ -64,7 +64,7 @@ def table5(evidence: Evidence) -> Table:
         places=PLACES,
         printing=SINGLE,
         compared=True,
-        notes=(TWICE, CLS, EMA, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(TWICE, CLS, EMA, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (*claims(evidence, frame), same_masks(evidence)),
         corner="Score",
     )
@@ -134,7 +134,7 @@ ROUNDED = 0.0051
 
 
 def _quoted(evidence: Evidence, dataset: str, norm: str) -> pd.DataFrame:
-    return told(
+    return select(
         evidence.published, table="text V-E", dataset=dataset, method=f"{OURS} {norm}"
     ).head(1)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from repfl.paper_tables.core import shared_claims
-from repfl.paper_tables.core.claims import Proposition, Sentence, judge, judged
-from repfl.paper_tables.core.conditions import OPEN, best, cell, every, led_by, some
+from repfl.paper_tables.core.claims import shared_claims
+from repfl.paper_tables.core.claims.conditions import OPEN, best, cell, every, led_by, some
+from repfl.paper_tables.core.claims.sentences import Proposition, Sentence, judge, judged
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedobp.settings import (
     ALPHAS,
     BASELINES,
@@ -49,7 +49,7 @@ def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...
     main = evidence.cells[
         evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(list(PLACES))
     ]
-    count = told(evidence.published, metric="number_of_compared_methods")
+    count = select(evidence.published, metric="number_of_compared_methods")
     printed = set(frame.loc[frame["source"] != "", "row"]) & set(BASELINES)
     same = len(printed) == stated(count)
     return (
@@ -60,7 +60,7 @@ def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...
             "400 rounds, 100 clients, a tenth per round, SGD at 0.01, batches of 32, 5 local"
             " epochs, four runs",
             SETTINGS,
-            told(evidence.published, table="text V-A", method="all"),
+            select(evidence.published, table="text V-A", method="all"),
         ),
         Claim(
             "eight-compared",
@@ -101,7 +101,7 @@ def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> t
     for (short, alpha, metric), words in STATED.items():
         if short not in shorts:
             continue
-        rows = told(
+        rows = select(
             evidence.published,
             table="text V-B",
             dataset=PRINTED[short],

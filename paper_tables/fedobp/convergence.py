@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import measuring
-from repfl.paper_tables.core.claims import Sentence, judged
-from repfl.paper_tables.core.conditions import Condition, at_least, best, cell, every
+from repfl.paper_tables.core import our_numbers
+from repfl.paper_tables.core.claims.conditions import Condition, at_least, best, cell, every
+from repfl.paper_tables.core.claims.sentences import Sentence, judged
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.fedobp import logs
@@ -55,7 +55,7 @@ def evaluations(
 
                 place = (PRINTED[short], name)
                 printed = float(logged[pick][place]) if place in logged.index else nan
-                found = measuring.from_rounds(evidence, here, value, "post_agg/pooled")
+                found = our_numbers.from_rounds(evidence, here, value, "post_agg/pooled")
                 cells.append({"row": row, "column": at(short, when), "published": printed} | found)
     return pd.DataFrame(cells)
 

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from scipy.signal import savgol_filter
 
-from repfl.paper_tables.core import figures, forms, plots
-from repfl.paper_tables.core.claims import counted
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.claims.sentences import counted
+from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick
-from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Figure
-from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedobp import ablation, accuracy, convergence, logs
 from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, OURS, PAPER, PRINTED, SAME_DATA, key
 
@@ -38,7 +39,7 @@ def cohort_curves(
     evidence: Evidence, labels: Sequence[str], columns: Sequence[str]
 ) -> pd.DataFrame:
     """Return column, label, round, value as stored, and smoothed as drawn."""
-    data = forms.accuracy_curves(evidence, labels, columns, "start/pooled")
+    data = builders.accuracy_curves(evidence, labels, columns, "start/pooled")
     data = data.rename(columns={"mean": "value"}).drop(columns=["low", "high"])
     data = data.sort_values(["column", "label", ROUND], kind="stable")
     if data.empty:
@@ -97,16 +98,16 @@ def _figure(
         points = drawn.groupby(list(LINES))[ROUND].transform("size")
         drawn = drawn[(drawn["kind"] == plots.LOG) | (points > 2)]
     labels = list(styles)
-    return forms.figure(
+    return builders.figure(
         evidence,
         (PAPER, name),
         title,
         what,
         lambda sheet: plots.curve_panels(
-            sheet, drawn, forms.titles(evidence, DATASETS), labels, by="short", styles=styles
+            sheet, drawn, builders.titles(evidence, DATASETS), labels, by="short", styles=styles
         ),
         data,
-        notes=(COHORT, LOGGED, SHORT, *forms.at_scale(evidence, smoke=SAME_DATA), *notes),
+        notes=(COHORT, LOGGED, SHORT, *builders.at_scale(evidence, smoke=SAME_DATA), *notes),
         claims=claims,
         lines=LINES,
     )
@@ -139,8 +140,8 @@ def _convergence(
         f"Figure {name[-1]}: convergence at Dir({alpha})",
         f"{OURS} and eleven baselines at Dir({alpha}), ours and in the authors' logs.",
         beside_logs(ours, alpha, {method: method for method in DRAWN}),
-        figures.looks(DRAWN, OURS),
-        notes=(accuracy.COMPAT, *forms.missing(evidence, DRAWN, columns)),
+        figure_style.looks(DRAWN, OURS),
+        notes=(accuracy.COMPAT, *builders.missing(evidence, DRAWN, columns)),
         claims=claims(evidence, ours),
     )
 
@@ -178,7 +179,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-C on Dir(0.1). The paper's own curves are a picture, and its tables score something
     else.
     """
-    count = told(evidence.published, metric="number_of_methods_in_figures_2_3")
+    count = select(evidence.published, metric="number_of_methods_in_figures_2_3")
     drawn = [name for name in DRAWN if name != OURS]
     found = [
         Claim(
@@ -192,7 +193,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         )
     ]
     for name, (words, short, methods, metric) in BOUNDS.items():
-        rows = told(evidence.published, table="text V-C", dataset=PRINTED[short], metric=metric)
+        rows = select(evidence.published, table="text V-C", dataset=PRINTED[short], metric=metric)
         lines = data[data["column"] == key(short)]
         tops = lines.groupby("label")["mean"].max().reindex(list(methods))
         sign = -1 if metric == "accuracy_upper_bound" else 1
@@ -219,7 +220,7 @@ def _clear(value: float, sign: int, bound: float) -> bool | None:
 
 def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-C on Dir(0.5)."""
-    rows = told(evidence.published, metric="rounds_to_near_optimum")
+    rows = select(evidence.published, metric="rounds_to_near_optimum")
     logged = logs.curves("Dir(0.5)").query("method == @OURS")
     below, filed = {}, {}
     for short in ("cifar10", "cifar100"):
@@ -276,10 +277,10 @@ def fig5(evidence: Evidence) -> Figure:
         " authors; dashed: as defined. NoNorm and GlobalNorm coincide.",
         beside_logs(ours, "0.1", {f"{OURS} {name}": name for name in ablation.NORMS}),
         {
-            f"{name}{way}": {**figures.look(place, dash), **(WIDE if place == 0 else {})}
+            f"{name}{way}": {**figure_style.look(place, dash), **(WIDE if place == 0 else {})}
             for dash, way in enumerate(("", ", as defined"))
             for place, name in enumerate(ablation.NORMS)
         },
-        notes=(ablation.TWICE, *forms.missing(evidence, ablation.NORMS, as_logged)),
+        notes=(ablation.TWICE, *builders.missing(evidence, ablation.NORMS, as_logged)),
         claims=convergence.norm_claims(evidence),
     )

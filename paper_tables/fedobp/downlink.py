@@ -7,10 +7,11 @@ from math import isfinite, nan
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.published import told
-from repfl.paper_tables.core.result import Claim, Figure, Sheet
+from repfl.paper_tables.core.published import select
+from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
 from repfl.paper_tables.fedobp import points, sweeps
 from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SAME_DATA, SWEPT
 
@@ -36,7 +37,7 @@ def fig7(evidence: Evidence) -> Figure:
     data = points.planned(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
     smoke = evidence.scale == "smoke"
     logged = points.logs(evidence).query("score == 'I_O'").iloc[: 0 if smoke else None]
-    return forms.figure(
+    return builders.figure(
         evidence,
         (PAPER, "fig7"),
         "Figure 7: accuracy against the downlink",
@@ -47,7 +48,7 @@ def fig7(evidence: Evidence) -> Figure:
             BILLED,
             NOT_SAVED,
             WHOLE,
-            *forms.at_scale(evidence, smoke=SAME_DATA),
+            *builders.at_scale(evidence, smoke=SAME_DATA),
             *sweeps.absent(evidence),
         ),
         claims=claims(evidence, data),
@@ -55,12 +56,12 @@ def fig7(evidence: Evidence) -> Figure:
     )
 
 
-def draw(sheet: Sheet, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
+def draw(sheet: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
     """Draw a line per data set. Hollow: the authors' logged sweep, whose ratio is q."""
     canvas = sheet(8, 5)
     axes = canvas.subplots()
     for place, short in enumerate(SWEPT):
-        style = figures.look(place, 0) | {"markersize": 5}
+        style = figure_style.look(place, 0) | {"markersize": 5}
         line = data[(data["column"] == short) & data["ours"].notna()]
         if len(line):
             axes.plot(sweeps.nines(line["ratio"]), line["ours"], label=DATASETS[short], **style)
@@ -71,7 +72,7 @@ def draw(sheet: Sheet, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
             axes.plot(sweeps.nines(there["q"]), there["published"], label=label, **hollow)
     axes.set_ylabel("Accuracy (%)")
     sweeps.nines_axis(axes, "downlink, as a share of a full model")
-    figures.legend_below(canvas, [axes], columns=3)
+    figure_style.legend_below(canvas, [axes], columns=3)
     return canvas
 
 
@@ -93,7 +94,7 @@ def _uplink(evidence: Evidence) -> Claim:
         shares == {1.0} if shares else None,
         f"uplink as a share of N per client and round, measured: {said}",
         evidence.scale,
-        sources=tuple(told(evidence.published, metric="uplink_per_client_round")["source"]),
+        sources=tuple(select(evidence.published, metric="uplink_per_client_round")["source"]),
         free=True,
     )
 
@@ -102,7 +103,7 @@ def _drop(evidence: Evidence, data: pd.DataFrame) -> Claim:
     """Whether accuracy is higher at every ratio up to 0.9 than at 1: in print (the logged sweep)
     and in ours.
     """
-    rows = told(evidence.published, table="text V-G", metric="stable_downlink_ratio_range")
+    rows = select(evidence.published, table="text V-G", metric="stable_downlink_ratio_range")
     logged = points.logs(evidence)
     printed, said = _drops(logged[logged["score"] == "I_O"], "published")
     found, mine = _drops(data, "ours")

@@ -13,12 +13,12 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms, measuring, tables
+from repfl.paper_tables.core import builders, our_numbers, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
-from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
+from repfl.paper_tables.core.statistics.verdict import Kind, Verdict
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Kind, Verdict
 from repfl.paper_tables.fedobp.settings import ALPHAS, DATASETS, OURS, PAPER, PRINTED
 
 FACTS = (
@@ -63,7 +63,7 @@ def official() -> pd.DataFrame:
 
 def blank(evidence: Evidence, cells: pd.DataFrame) -> dict[str, Any]:
     """The fields of a table cell that holds a fact."""
-    found = measuring.gather(cells, evidence.scale, [])
+    found = our_numbers.gather(cells, evidence.scale, [])
     seeds = int((cells["status"] == "done").sum()) if len(cells) else 0
     return found | {"reason": "", "seeds": seeds}
 
@@ -75,7 +75,7 @@ def table1(evidence: Evidence) -> Table:
     """Samples, classes, resolution and year of eight data sets."""
     cells = [_fact(evidence, short, column.key) for short in DATASETS for column in FACTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table1"),
         "Table I: statistics of the data sets",
@@ -147,7 +147,7 @@ def table2(evidence: Evidence) -> Table:
     """The quantile of every setting, and how many entries lie above it."""
     cells = [_count(evidence, short, column) for short in DATASETS for column in COUNTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table2"),
         "Table II: quantiles and numbers of personal parameters",
@@ -183,7 +183,9 @@ def _count(evidence: Evidence, short: str, column: Column) -> dict[str, Any]:
         "reason": why_missing(planned, evidence.scale) if kind == "masks" else "",
     }
     if kind == "q":
-        cell = tables.conclude(cell, "", Kind.LOOKUP, apart="an input, which our runs take over")
+        cell = tables.conclude(
+            cell, "", Kind.LOOKUP, why_incomparable="an input, which our runs take over"
+        )
     else:
         cell = tables.conclude(cell, "", Kind.CLOSED)
     if kind == "personal" and (short, alpha) == SLIP and cell["verdict"] == Verdict.DIFFERS:
@@ -225,8 +227,8 @@ def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     )
     sizes = {p: float(ours[p[0], "size"]) for p in places}
     known = all(isfinite(v) for v in counted.values())
-    bound = told(evidence.published, metric="personalization_ratio_upper_bound")
-    last = told(evidence.published, table="text V-D", setting="400 rounds")
+    bound = select(evidence.published, metric="personalization_ratio_upper_bound")
+    last = select(evidence.published, table="text V-D", setting="400 rounds")
     first = "CIFAR-10", "0.1"
     return (
         _rounding(evidence.scale, printed_counts, counted, known),

@@ -7,10 +7,11 @@ from math import ceil, nan
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, plots
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
-from repfl.paper_tables.core.published import stated, told
-from repfl.paper_tables.core.result import Claim, Result, Sheet
+from repfl.paper_tables.core.published import select, stated
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result
 from repfl.paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, SAME_DATA, key
 
 NOTE = "note/personal"
@@ -43,18 +44,18 @@ def fig6(evidence: Evidence) -> Result:
     claims = (*late_claims(evidence, data), fixed(evidence), axis(evidence), trend(evidence, data))
     if data.empty:
         reason = why_missing(evidence.cells, evidence.scale)
-        return forms.absent(evidence, key_, title, what, reason, claims)
+        return builders.absent(evidence, key_, title, what, reason, claims)
     filed = files(evidence)
     if evidence.scale == "smoke":  # digits stand beside no file
         filed = filed.iloc[:0]
-    return forms.figure(
+    return builders.figure(
         evidence,
         key_,
         title,
         what,
         lambda sheet: draw(sheet, data, filed),
         data,
-        notes=(AXIS, FIXED, ENDS, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(AXIS, FIXED, ENDS, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=claims,
         alt="Share of each layer in the personal parameters against rounds, a panel per data set.",
     )
@@ -103,17 +104,17 @@ def files(evidence: Evidence) -> pd.DataFrame:
     return wide.pivot(index="dataset", columns="layer", values="value")
 
 
-def draw(sheet: Sheet, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
+def draw(sheet: NewCanvas, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
     """Draw one panel per data set that has runs; the last layer is the classifier."""
     shown = [short for short in DATASETS if (data["column"] == short).any()]
     canvas = sheet(3 * min(4, max(2, len(shown))), 2.8 * -(-len(shown) // 4) + 0.9)
-    axes = figures.panels(canvas, len(shown), 4)
+    axes = figure_style.panels(canvas, len(shown), 4)
     for panel, short in zip(axes, shown, strict=True):
         lines = data[data["column"] == short].sort_values("round", kind="stable")
         rolled = lines.groupby("layer")["share"].rolling(ROLLING, min_periods=1).mean()
         layers = list(dict.fromkeys(data.loc[data["column"] == short, "layer"]))
         names = {layers[-1]: CLASSIFIER} | {layer: layer for layer in layers[:-1]}
-        styles = figures.looks(list(names.values()))
+        styles = figure_style.looks(list(names.values()))
         drawn = lines.assign(mean=rolled.droplevel(0), label=lines["layer"].map(names))
         plots.curves(panel, drawn, styles)
         ends = {layer: filed[layer].get(PRINTED[short], nan) for layer in (CLASSIFIER, "conv1")}
@@ -125,7 +126,7 @@ def draw(sheet: Sheet, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
     for panel in axes[::4]:
         panel.set_ylabel("Share of personal parameters")
     missing = [label for short, label in DATASETS.items() if short not in shown]
-    figures.legend_below(canvas, axes, 6, f"Not run: {', '.join(missing)}" if missing else "")
+    figure_style.legend_below(canvas, axes, 6, f"Not run: {', '.join(missing)}" if missing else "")
     return canvas
 
 
@@ -149,7 +150,7 @@ RANGE = "personalized_share_in_"
 
 def late_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """One claim per row of the text that states a range of shares."""
-    rows = told(evidence.published, table="text V-F")
+    rows = select(evidence.published, table="text V-F")
     rows = rows[rows["metric"].str.startswith(RANGE)]
     names = {printed: short for short, printed in PRINTED.items()}
     return tuple(_late(evidence, data, rows.loc[[place]], names) for place in rows.index)
@@ -224,8 +225,8 @@ def fixed(evidence: Evidence) -> Claim:
 
 def axis(evidence: Evidence) -> Claim:
     """The number of epochs on the paper's axis, against the number of rounds in its text."""
-    rows = told(evidence.published, metric="epochs_on_axis")
-    rounds = stated(told(evidence.published, table="text V-A", metric="rounds"))
+    rows = select(evidence.published, metric="epochs_on_axis")
+    rounds = stated(select(evidence.published, table="text V-A", metric="rounds"))
     same = rounds == stated(rows)
     return Claim(
         "epochs-on-axis",

@@ -10,12 +10,12 @@ from math import ceil, floor, isnan, nan
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.claims import Sentence, counted, judge, tried
-from repfl.paper_tables.core.conditions import OPEN, Condition, cell, every, some
+from repfl.paper_tables.core.claims.conditions import OPEN, Condition, cell, every, some
+from repfl.paper_tables.core.claims.sentences import Sentence, counted, judge, tried
 from repfl.paper_tables.core.evidence import Evidence, pick
-from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.verdict import Verdict
+from repfl.paper_tables.core.statistics.verdict import Verdict
 from repfl.paper_tables.fedobp.claims import FOLDER, PROPOSITIONS
 from repfl.paper_tables.fedobp.settings import DATASETS, PRINTED
 
@@ -107,7 +107,7 @@ def _optimum(
 
 
 def _peak(evidence: Evidence, data: pd.DataFrame, short: str, score: str) -> Claim:
-    rows = told(
+    rows = select(
         evidence.published,
         table="text V-D",
         dataset=PRINTED[short],
@@ -132,7 +132,7 @@ NEAR_SHARE = 5.0
 
 
 def _share(evidence: Evidence, data: pd.DataFrame, score: str) -> Claim:
-    rows = told(evidence.published, table="text V-D", dataset="MNIST", method=score)
+    rows = select(evidence.published, table="text V-D", dataset="MNIST", method=score)
     bar, below = stated(rows), score == "I_O"
 
     def met(q: float) -> bool:
@@ -156,12 +156,12 @@ def _counts(evidence: Evidence, short: str) -> Claim:
     size.
     """
     here = {"table": "text V-D", "dataset": PRINTED[short]}
-    rows = told(evidence.published, setting="Figure 4", metric=COUNT, **here)
+    rows = select(evidence.published, setting="Figure 4", metric=COUNT, **here)
     cells = pick(evidence, row="shape", column=SHAPES[short], done=True)
     found, said = None, "the run of the true model is missing"
     if len(cells):
         size = float(cells.iloc[0]["parameters"])
-        quantiles = told(evidence.published, metric="best_quantile", **here)
+        quantiles = select(evidence.published, metric="best_quantile", **here)
         exact = size * (1 - quantiles.set_index("method")["value"].astype(float))
         fits = {
             score: number in (floor(exact[score] + 1e-6), ceil(exact[score] - 1e-6))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import measuring, tables
+from repfl.paper_tables.core import our_numbers, tables
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.statistics import spread
-from repfl.paper_tables.core.verdict import Kind, Verdict
+from repfl.paper_tables.core.statistics.intervals import spread
+from repfl.paper_tables.core.statistics.verdict import Kind, Verdict
 from repfl.paper_tables.fedobp.optima import VERSIONS
 from repfl.paper_tables.fedobp.settings import PRINTED, SINGLE, SWEPT, key
 
@@ -77,7 +77,7 @@ def planned(evidence: Evidence) -> pd.DataFrame:
             "ratio": spread([ratio(cell) for cell in done]).mean,
             "wire": spread([ratio(cell, codes=True) for cell in done]).mean,
         }
-        rows.append(measuring.measure(evidence, here) | place)
+        rows.append(our_numbers.measure(evidence, here) | place)
     return pd.DataFrame(rows, columns=[*(f for f in FIELDS if f not in JUDGED), *OURS_ALONE])
 
 

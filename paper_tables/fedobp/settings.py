@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "fedobp"
 OURS = "FedOBP"

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from repfl.paper_tables.core import captions, figures, forms, plots
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.drawing import captions, figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Figure, Sheet
+from repfl.paper_tables.core.result import Figure, NewCanvas
 from repfl.paper_tables.fedobp.optima import SCORES, VERSIONS, fig4_claims
 from repfl.paper_tables.fedobp.points import SHORTS, sweep
 from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SAME_DATA, SWEPT
@@ -44,18 +45,18 @@ def fig4(evidence: Evidence) -> Figure:
     data = sweep(evidence)
     planned = evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
     full = evidence.scale != "smoke"  # digits stand beside no log
-    return forms.figure(
+    return builders.figure(
         evidence,
         (PAPER, "fig4"),
         "Figure 4: accuracy against the quantile of three scores",
         "Accuracy at Dir(0.1) against the quantile q above which entries stay personal.",
-        lambda sheet: draw_sweeps(sheet, data, forms.titles(evidence, DATASETS), logged=full),
+        lambda sheet: draw_sweeps(sheet, data, builders.titles(evidence, DATASETS), logged=full),
         data,
         notes=(
             DEFINED,
             PARALLEL,
             AXIS,
-            *forms.at_scale(evidence, smoke=SAME_DATA),
+            *builders.at_scale(evidence, smoke=SAME_DATA),
             *absent(evidence),
         ),
         claims=fig4_claims(evidence, data),
@@ -69,17 +70,17 @@ def absent(evidence: Evidence) -> tuple[str, ...]:
     cells = evidence.cells[evidence.cells["row"] != "shape"]
     found: dict[str, None] = {}
     for column, here in cells.groupby("column"):
-        lines = forms.missing(evidence, sorted(set(here["row"])), [str(column)])
+        lines = builders.missing(evidence, sorted(set(here["row"])), [str(column)])
         found |= dict.fromkeys(f"{column}: {line}" for line in lines)
     return tuple(found)
 
 
 def draw_sweeps(
-    sheet: Sheet, data: pd.DataFrame, titles: Mapping[str, str], *, logged: bool
+    sheet: NewCanvas, data: pd.DataFrame, titles: Mapping[str, str], *, logged: bool
 ) -> Canvas:
     """Draw one panel per data set: ours as lines, the authors' logs as hollow marks."""
     canvas = sheet(11.5, 6.6)
-    axes = figures.panels(canvas, len(SWEPT), 3)
+    axes = figure_style.panels(canvas, len(SWEPT), 3)
     sides = {"published": VERSIONS[1:]} if logged else {}
     for panel, short in zip(axes, SWEPT, strict=True):
         lines = data[data["column"] == short]
@@ -106,7 +107,7 @@ def _line(axes: Axes, line: pd.DataFrame, side: str, version: str, place: int) -
         return
     ours = side == "ours"
     style: dict[str, Any] = {
-        "color": figures.PALETTE[place],
+        "color": figure_style.PALETTE[place],
         "marker": MARKS[place],
         "markersize": 4,
     }
@@ -143,18 +144,20 @@ def _handles(data: pd.DataFrame, logged: bool) -> list[Line2D]:
     """What the legend names: scores, and of the kinds of curves those that are there."""
     done = set(data.loc[data["ours"].notna(), "version"])
     kinds = [
-        figures.handle(f"ours, {version}", linestyle="-" if version == VERSIONS[0] else "--")
+        figure_style.handle(f"ours, {version}", linestyle="-" if version == VERSIONS[0] else "--")
         for version in VERSIONS
         if version in done
     ]
     if logged:
         hollow = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
-        kinds.append(figures.handle("authors' logs", **hollow))
+        kinds.append(figure_style.handle("authors' logs", **hollow))
     return [
         *(
-            figures.handle(f"${score}$", color=figures.PALETTE[place], marker=MARKS[place])
+            figure_style.handle(
+                f"${score}$", color=figure_style.PALETTE[place], marker=MARKS[place]
+            )
             for place, score in enumerate(SCORES)
         ),
         *kinds,
-        figures.handle("highest", marker="*", linestyle="none", markersize=11),
+        figure_style.handle("highest", marker="*", linestyle="none", markersize=11),
     ]

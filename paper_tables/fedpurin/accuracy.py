@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, plots, shared_claims, tables
-from repfl.paper_tables.core.claims import Sentence, judged, tried
+from repfl.paper_tables.core import builders, tables
+from repfl.paper_tables.core.claims import shared_claims
+from repfl.paper_tables.core.claims.sentences import Sentence, judged, tried
+from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Figure, Sheet, Table
+from repfl.paper_tables.core.result import Figure, NewCanvas, Table
 from repfl.paper_tables.fedpurin import claims
 from repfl.paper_tables.fedpurin.settings import (
     ALPHAS,
@@ -54,7 +56,7 @@ BN_ARM = (
 
 def table1(evidence: Evidence) -> Table:
     """Seven methods on nine settings."""
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table1"),
         "Table 1: test accuracy of seven methods on nine settings",
@@ -65,7 +67,7 @@ def table1(evidence: Evidence) -> Table:
         places=PLACES,
         printing=PRINTING,
         compared=True,
-        notes=(SCORED, LATTICE, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(SCORED, LATTICE, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (
             *judged(frame, evidence.scale, claims.TABLE1),
             shared_claims.same_work(
@@ -83,7 +85,7 @@ def table1(evidence: Evidence) -> Table:
 
 def table2(evidence: Evidence) -> Table:
     """FedPURIN with the two gradients, with and without the Hessian term."""
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: accuracy under different gradient and Hessian terms",
@@ -95,7 +97,11 @@ def table2(evidence: Evidence) -> Table:
         places=PLACES,
         printing=PRINTING,
         compared=True,
-        notes=(ROWS_LOST, SCORED.split(";")[0] + ".", *forms.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(
+            ROWS_LOST,
+            SCORED.split(";")[0] + ".",
+            *builders.at_scale(evidence, smoke=SAME_DATA),
+        ),
         claims=lambda frame: (
             *judged(frame, evidence.scale, claims.TABLE2),
             *tried(claims.FOLDER, evidence.scale, claims.PROPOSITIONS),
@@ -112,7 +118,7 @@ def fig2(evidence: Evidence) -> Figure:
     shown = frame[fields].reset_index(drop=True)
     if evidence.scale == "smoke":  # digits stand beside no reported number
         shown = shown.drop(columns=["published", "published_std"])
-    return forms.figure(
+    return builders.figure(
         evidence,
         (PAPER, "fig2"),
         "Figure 2: the accuracies of Table 1",
@@ -120,24 +126,26 @@ def fig2(evidence: Evidence) -> Figure:
         " seeds if there are several. The paper draws bars; marks need no axis from zero.",
         lambda sheet: draw_dots(sheet, shown),
         frame[fields[:-1]].reset_index(drop=True),
-        notes=(*forms.at_scale(evidence, smoke=SAME_DATA), *tables.remarks(frame, COLUMNS)),
+        notes=(*builders.at_scale(evidence, smoke=SAME_DATA), *tables.remarks(frame, COLUMNS)),
         alt="Test accuracy with its deviation per method and α, one panel per data set.",
         accuracy=True,
     )
 
 
-def draw_dots(sheet: Sheet, data: pd.DataFrame) -> Canvas:
+def draw_dots(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw one panel per data set."""
     canvas, values = sheet(11, 3.8), data.set_index(["row", "column"])
-    axes = figures.panels(canvas, len(ALPHAS), 3)
+    axes = figure_style.panels(canvas, len(ALPHAS), 3)
     for panel, (short, alphas) in zip(axes, ALPHAS.items(), strict=True):
-        plots.dots(panel, values, [KEYS[short, a] for a in alphas], figures.looks(METHODS, OURS))
+        plots.dots(
+            panel, values, [KEYS[short, a] for a in alphas], figure_style.looks(METHODS, OURS)
+        )
         panel.set_xticks(range(len(alphas)), [f"α = {a}" for a in alphas])
         panel.set_title(DATASETS[short])
     axes[0].set_ylabel("Accuracy (%)")
     if "published" in data:
         plots.hollow(axes[0], "hollow: reported")
-    figures.legend_below(canvas, axes)
+    figure_style.legend_below(canvas, axes)
     return canvas
 
 
@@ -166,7 +174,7 @@ def _curves(
     printed = {
         key: tables.published_row(evidence.published, "1", PLACES[key], OURS) for key in CIFAR10
     }
-    return forms.by_round(
+    return builders.by_round(
         evidence,
         (PAPER, name),
         title,

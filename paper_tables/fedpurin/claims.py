@@ -7,8 +7,8 @@ from __future__ import annotations
 from itertools import pairwise, permutations
 from pathlib import Path
 
-from repfl.paper_tables.core.claims import Proposition, Sentence
-from repfl.paper_tables.core.conditions import Condition, at_least, best, cell, every, mean
+from repfl.paper_tables.core.claims.conditions import Condition, at_least, best, cell, every, mean
+from repfl.paper_tables.core.claims.sentences import Proposition, Sentence
 from repfl.paper_tables.fedpurin.settings import (
     ALPHAS,
     BN_ROWS,

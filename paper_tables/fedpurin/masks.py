@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, plots
-from repfl.paper_tables.core.claims import Numbers, counted
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.claims.sentences import Numbers, counted
+from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
-from repfl.paper_tables.core.result import Claim, Result, Sheet
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result
 from repfl.paper_tables.fedpurin.settings import OURS, PAPER
 
 COLUMN = "cifar10-dir0.1"
@@ -148,13 +149,13 @@ def _figure(
     name: str,
     title: str,
     what: str,
-    draw: Callable[[Sheet, Tally], Canvas],
+    draw: Callable[[NewCanvas, Tally], Canvas],
     judge: Callable[[Tally | None, str], tuple[Claim, ...]],
 ) -> Result:
     tally, key = read(evidence), (PAPER, name)
     if isinstance(tally, str):
-        return forms.absent(evidence, key, title, what, tally, judge(None, evidence.scale))
-    return forms.figure(
+        return builders.absent(evidence, key, title, what, tally, judge(None, evidence.scale))
+    return builders.figure(
         evidence,
         key,
         title,
@@ -180,11 +181,11 @@ def data(tally: Tally) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["tensor", "who", "entry", "rounds"]]
 
 
-def draw_ridges(sheet: Sheet, tally: Tally) -> Canvas:
+def draw_ridges(sheet: NewCanvas, tally: Tally) -> Canvas:
     """One ridge plot per tensor."""
     canvas = sheet(11, 2.9)
     tensors = shown(tally.shapes)
-    axes = figures.panels(canvas, len(tensors), len(tensors))
+    axes = figure_style.panels(canvas, len(tensors), len(tensors))
     for panel, (name, label) in zip(axes, tensors.items(), strict=True):
         plots.ridge(
             panel, list(tally.counts[name] / tally.rounds), tally.rows, step=1 / tally.rounds
@@ -195,7 +196,7 @@ def draw_ridges(sheet: Sheet, tally: Tally) -> Canvas:
     return canvas
 
 
-def draw_heat(sheet: Sheet, tally: Tally) -> Canvas:
+def draw_heat(sheet: NewCanvas, tally: Tally) -> Canvas:
     """One column per tensor, one row per client, the server below."""
     tensors = shown(tally.shapes)
     canvas = sheet(11, 3.8)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import forms, measuring, tables
-from repfl.paper_tables.core.captions import kind_of_run
-from repfl.paper_tables.core.claims import counted, judged
+from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core.claims.sentences import counted, judged
+from repfl.paper_tables.core.drawing.captions import kind_of_run
 from repfl.paper_tables.core.evidence import Evidence, few_seeds, pick, setting
-from repfl.paper_tables.core.published import told
+from repfl.paper_tables.core.published import select
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
+from repfl.paper_tables.core.statistics.verdict import Kind
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.fedpurin.claims import BYTES
 from repfl.paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
 
@@ -108,7 +108,7 @@ def table3(evidence: Evidence) -> Table:
     lines = lines_of(evidence)
     cells = [_cell(evidence, line, column.key) for line in lines for column in COLUMNS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table3"),
         "Table 3: bytes per client and round",
@@ -148,7 +148,7 @@ def _cell(evidence: Evidence, line: Line, column: str) -> dict[str, Any]:
         "row": line.label,
         "column": column,
         **tables.printed_fields(found),
-        **measuring.from_rounds(
+        **our_numbers.from_rounds(
             evidence, planned, lambda cell, rounds: _mib(cell, rounds, line, way), "traffic/"
         ),
     }
@@ -188,7 +188,7 @@ def _mib(cell: pd.Series, rounds: pd.DataFrame, line: Line, way: str) -> float:
     names = [f"{line.direction}_values"]
     if line.direction == "up" or way == WIRE:
         names.append(f"{line.direction}_codes")
-    sent = measuring.per_round(rounds, *names)
+    sent = our_numbers.per_round(rounds, *names)
     if line.phase != "all_rounds":
         late = sent.index > int(cell["hp.beta"])
         sent = sent[late if line.phase == "post_beta" else ~late]
@@ -258,7 +258,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     seeds = f"seeds {', '.join(map(str, sorted(set(done['seed']))))}"
     found = []
     for saving in SAVINGS:
-        source = tuple(told(evidence.published, metric=saving.metric)["source"])
+        source = tuple(select(evidence.published, metric=saving.metric)["source"])
         known = real.issuperset(saving.shorts) and all(isfinite(ours[p]) for p in saving.places)
         mine = f"{_told(ours, saving)} ({seeds})" if known else "needs the full runs on real data"
         found.append(
@@ -286,7 +286,7 @@ def alignment(evidence: Evidence) -> Claim:
         done = pick(evidence, row=OURS, column=RUNS[short], done=True)
         found = []
         for _, cell in done.iterrows():
-            sent = measuring.per_round(
+            sent = our_numbers.per_round(
                 evidence.rounds([str(cell["id"])], "traffic/"), "down_values"
             )
             late = sent[sent.index > int(cell["hp.beta"])].to_numpy()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms, measuring, shared_claims, tables
-from repfl.paper_tables.core.claims import Sentence, judge, judged
-from repfl.paper_tables.core.conditions import best, cell, every, mean, some
+from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core.claims import shared_claims
+from repfl.paper_tables.core.claims.conditions import best, cell, every, mean, some
+from repfl.paper_tables.core.claims.sentences import Sentence, judge, judged
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
@@ -98,7 +99,7 @@ def table1(evidence: Evidence) -> Table:
     evidence = folded(evidence)
     rows = tables.with_guests(TABLE1_ROWS, evidence)
     best_alpha = f"FedSelect has the paper's best α of each column. {ALPHA_LOST}"
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table1"),
         "Table 1: personalised accuracy of ten methods on four data sets",
@@ -108,7 +109,7 @@ def table1(evidence: Evidence) -> Table:
         columns=COLUMNS,
         frame=printed_table(evidence, "1", rows),
         compared=True,
-        notes=(SCORED, PASSES, CODE, best_alpha, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(SCORED, PASSES, CODE, best_alpha, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: table1_claims(evidence, frame),
     )
 
@@ -174,7 +175,7 @@ def table2(evidence: Evidence) -> Table:
         "Personal at the end: percent of the maskable parameters, mean over clients, after the last"
         " growth; the paper prints none."
     )
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: FedSelect under four personalisation limits",
@@ -184,7 +185,7 @@ def table2(evidence: Evidence) -> Table:
         frame=pd.concat([accuracy, shares], ignore_index=True),
         scored=accuracy,
         compared=True,
-        notes=(ALPHA_LOST, shown, CODE, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(ALPHA_LOST, shown, CODE, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda _: table2_claims(evidence, accuracy, shares),
         corner="α",
     )
@@ -202,7 +203,9 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
         done = planned.loc[planned["status"] == "done", "metrics"]
         values = [100 * exchange.personal(metrics) for metrics in done]
         place = {"row": row, "column": f"{key}/share", **tables.printed_fields(None)}
-        found.append(place | measuring.gather(planned, evidence.scale, values) | tables.NO_VERDICT)
+        found.append(
+            place | our_numbers.gather(planned, evidence.scale, values) | tables.NO_VERDICT
+        )
     return pd.DataFrame(found, columns=list(CELL_FIELDS))
 
 
@@ -247,7 +250,7 @@ def table3(evidence: Evidence) -> Table:
         "The share of the rows Personalize Least and Random is not stated. Ours is α = 0.30; the"
         " added rows have 0.50 (README, 25)."
     )
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table3"),
         "Table 3: what is personalised",
@@ -256,7 +259,7 @@ def table3(evidence: Evidence) -> Table:
         columns=COLUMNS,
         frame=printed_table(evidence, "3", rows),
         compared=True,
-        notes=(layers, share, ALPHA_LOST, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(layers, share, ALPHA_LOST, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: table3_claims(evidence, frame),
         corner="Variant",
     )

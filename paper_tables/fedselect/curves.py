@@ -5,14 +5,16 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, plots, shared_claims, tables
-from repfl.paper_tables.core.claims import Sentence, judged
-from repfl.paper_tables.core.conditions import best, cell, near
+from repfl.paper_tables.core import builders, tables
+from repfl.paper_tables.core.claims import shared_claims
+from repfl.paper_tables.core.claims.conditions import best, cell, near
+from repfl.paper_tables.core.claims.sentences import Sentence, judged
+from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, scores
-from repfl.paper_tables.core.published import stated, told
-from repfl.paper_tables.core.result import Claim, Figure, Sheet
-from repfl.paper_tables.core.statistics import spread
-from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.core.published import select, stated
+from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
+from repfl.paper_tables.core.statistics.intervals import spread
+from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedselect.settings import (
     CIFAR10,
     COLUMNS,
@@ -53,7 +55,7 @@ def fig2(evidence: Evidence) -> Figure:
         for key, place in PLACES.items()
         for name in METHODS
     }
-    return forms.by_round(
+    return builders.by_round(
         evidence,
         (PAPER, "fig2"),
         "Figure 2: accuracy against rounds",
@@ -63,7 +65,7 @@ def fig2(evidence: Evidence) -> Figure:
         data=data,
         own=OURS,
         reported={place: float(row["value"]) for place, row in printed.items() if row is not None},
-        notes=(UNSTATED, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(UNSTATED, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=(smoothness(evidence),),
         alt="Test accuracy against communication rounds for ten methods, one panel per data set.",
     )
@@ -71,14 +73,14 @@ def fig2(evidence: Evidence) -> Figure:
 
 def round_curves(evidence: Evidence) -> pd.DataFrame:
     """Return accuracy by round, after local training, or of the global or fine-tuned model."""
-    parts = [forms.accuracy_curves(evidence, *asked) for asked in DRAWN]
+    parts = [builders.accuracy_curves(evidence, *asked) for asked in DRAWN]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def smoothness(evidence: Evidence) -> Claim:
     """Section 5.2. Methods that are scored only now and then are left out."""
     text = "FedSelect converges more smoothly than the other baselines"
-    runs = pd.concat([forms.run_curves(evidence, *asked) for asked in DRAWN], ignore_index=True)
+    runs = pd.concat([builders.run_curves(evidence, *asked) for asked in DRAWN], ignore_index=True)
     rivals = [name for name in METHODS if name not in (OURS, *TUNED)]
     return shared_claims.smoothest(runs, DATASETS, rivals, OURS, ("smoother", text, evidence.scale))
 
@@ -90,7 +92,7 @@ def fig3(evidence: Evidence) -> Figure:
     """Ten methods, three or four numbers of training images per client."""
     evidence = folded(evidence)
     data = size_curves(evidence)
-    return forms.figure(
+    return builders.figure(
         evidence,
         (PAPER, "fig3"),
         "Figure 3: accuracy against the number of training images",
@@ -99,8 +101,8 @@ def fig3(evidence: Evidence) -> Figure:
         data,
         notes=(
             SIZES_LOST,
-            *forms.missing(evidence, METHODS, SIZES),
-            *forms.at_scale(evidence, smoke=SAME_DATA),
+            *builders.missing(evidence, METHODS, SIZES),
+            *builders.at_scale(evidence, smoke=SAME_DATA),
         ),
         claims=size_claims(evidence),
         alt="Test accuracy on CIFAR-10 against training images per client, one line per method.",
@@ -131,18 +133,18 @@ def size_curves(evidence: Evidence) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["label", "images", "mean", "std", "seeds"])
 
 
-def draw_sizes(sheet: Sheet, data: pd.DataFrame) -> Canvas:
+def draw_sizes(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw one line per method on a logarithmic axis."""
     canvas = sheet(7.5, 4.6)
     axes = canvas.subplots()
-    plots.curves(axes, data, figures.looks(METHODS, OURS), x="images")
+    plots.curves(axes, data, figure_style.looks(METHODS, OURS), x="images")
     plots.focus(axes, data)
     sizes = sorted(data["images"].unique())
     axes.set_xscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes], minor=False)
     axes.minorticks_off()
     axes.set(xlabel="Training images per client", ylabel="Accuracy (%)")
-    figures.legend_below(canvas, [axes], columns=5)
+    figure_style.legend_below(canvas, [axes], columns=5)
     return canvas
 
 
@@ -163,7 +165,7 @@ def size_claims(evidence: Evidence) -> tuple[Claim, ...]:
 
 
 def _fallen(evidence: Evidence, method: str) -> Sentence:
-    rows = told(evidence.published, table="text 5.2", method=method)
+    rows = select(evidence.published, table="text 5.2", method=method)
     form = cell(method, SIZES[0])
     return Sentence(
         f"few-images-{method.lower()}",

@@ -10,7 +10,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.evidence import Evidence, few_seeds, pick, scores
 from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedselect.settings import ALPHAS, CIFAR10
 
 LARGE = ("0.50", "0.80")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.claims import wide
+from repfl.paper_tables.core.claims.sentences import wide
 from repfl.paper_tables.core.evidence import Evidence, few_seeds
-from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.fedselect.settings import (
     BASELINES,
@@ -77,7 +77,7 @@ def gain(evidence: Evidence, frame: pd.DataFrame) -> Claim:
     """The average improvement of section 5.2, which does not say over what: two readings, and a
     verdict where they agree.
     """
-    rows = told(evidence.published, table="text 5.2", dataset="all")
+    rows = select(evidence.published, table="text 5.2", dataset="all")
     bar = stated(rows)
     found = {side: wide(frame[frame["source"] != ""], side) for side in ("published", "ours")}
     leads = {side: _lead(table) for side, table in found.items()}
@@ -126,7 +126,7 @@ def set_up(evidence: Evidence) -> Claim:
     """Section 5.1, as far as its numbers survive in the text: against the planned cells of the
     paper scale.
     """
-    rows = told(evidence.published, table="text 5.1")
+    rows = select(evidence.published, table="text 5.1")
     text = (
         "100 training images per client on CIFAR-10 and CIFAR10-C, a fifth of the training data for"
         " 20 clients on Mini-ImageNet, four clients with all 65 classes on OfficeHome"

@@ -10,9 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from repfl.paper_tables.core import figures, forms, plots
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
-from repfl.paper_tables.core.result import Claim, Result, Sheet
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result
 from repfl.paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, SAME_DATA
 
 MEASURE = (
@@ -110,8 +111,8 @@ def fig4(evidence: Evidence) -> Result:
     what = "Overlap of the clients' final masks on CIFAR-10 for four limits α."
     found = read(evidence)
     if isinstance(found, str):
-        return forms.absent(evidence, key, title, what, found, claims([], evidence.scale))
-    return forms.figure(
+        return builders.absent(evidence, key, title, what, found, claims([], evidence.scale))
+    return builders.figure(
         evidence,
         key,
         title,
@@ -122,8 +123,8 @@ def fig4(evidence: Evidence) -> Result:
             MEASURE,
             ORDER,
             ALPHA_LOST,
-            *forms.missing(evidence, LIMITS, [CIFAR10]),
-            *forms.at_scale(evidence, smoke=SAME_DATA),
+            *builders.missing(evidence, LIMITS, [CIFAR10]),
+            *builders.at_scale(evidence, smoke=SAME_DATA),
         ),
         claims=claims(found, evidence.scale),
         alt=(
@@ -132,11 +133,11 @@ def fig4(evidence: Evidence) -> Result:
     )
 
 
-def draw(sheet: Sheet, compared: list[Overlap]) -> Canvas:
+def draw(sheet: NewCanvas, compared: list[Overlap]) -> Canvas:
     """One square per α, each with colours of its own: what matters is who is alike at one α."""
     canvas = sheet(11.5, 3.9)
     for panel, found in zip(
-        figures.panels(canvas, len(compared), len(compared)), compared, strict=True
+        figure_style.panels(canvas, len(compared), len(compared)), compared, strict=True
     ):
         low, high = np.nanmin(found.table), np.nanmax(found.table)
         plots.heat(panel, found.table, top=float(high), bottom=float(low))

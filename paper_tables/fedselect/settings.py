@@ -10,8 +10,8 @@ import pandas as pd
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Changed, Evidence
 from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.statistics.verdict import Printing, Verdict
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Printing, Verdict
 
 PAPER = "fedselect"
 OURS = "FedSelect"

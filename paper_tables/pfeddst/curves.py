@@ -7,13 +7,15 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, plots, shared_claims, tables
-from repfl.paper_tables.core.claims import Sentence, judge
-from repfl.paper_tables.core.conditions import cell, every, led_by
+from repfl.paper_tables.core import builders, tables
+from repfl.paper_tables.core.claims import shared_claims
+from repfl.paper_tables.core.claims.conditions import cell, every, led_by
+from repfl.paper_tables.core.claims.sentences import Sentence, judge
+from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick
-from repfl.paper_tables.core.published import stated, told
-from repfl.paper_tables.core.result import Claim, Figure, Sheet
-from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.core.published import select, stated
+from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
+from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.pfeddst.settings import (
     DATASETS,
     METHODS,
@@ -48,13 +50,13 @@ def fig4(evidence: Evidence) -> Figure:
 def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
     cells = evidence.cells[evidence.cells["column"] == short]
     labels = list(dict.fromkeys(cells["row"]))
-    data = forms.accuracy_curves(evidence, labels, [short], "post_agg/mean")
+    data = builders.accuracy_curves(evidence, labels, [short], "post_agg/mean")
     epochs = {label: per_round(evidence, label, short) for label in labels}
     data = data.assign(work=data["round"] * data["label"].map(epochs))
     metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
-    printed = stated(told(evidence.published, method=best, **metric))
+    printed = stated(select(evidence.published, method=best, **metric))
     shown = {} if evidence.scale == "smoke" else {best: printed}
-    return forms.figure(
+    return builders.figure(
         evidence,
         (PAPER, name),
         f"Figure {name[3:]}: accuracy against rounds on {DATASETS[short]}",
@@ -62,7 +64,7 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         f" the paper reports for {best}, of 500 rounds.",
         lambda sheet: draw_curves(sheet, data, labels, shown),
         data,
-        notes=(INFERRED, WORK, *scale_note(evidence), *forms.missing(evidence, labels, [short])),
+        notes=(INFERRED, WORK, *scale_note(evidence), *builders.missing(evidence, labels, [short])),
         claims=(*claims(evidence, short), stability(evidence, short)),
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
@@ -87,14 +89,14 @@ def per_round(evidence: Evidence, label: str, short: str) -> float:
 
 
 def draw_curves(
-    sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: Mapping[str, float]
+    sheet: NewCanvas, data: pd.DataFrame, labels: list[str], printed: Mapping[str, float]
 ) -> Canvas:
     """Draw two panels with one legend."""
-    canvas, styles = sheet(10.5, 4.3), figures.looks(labels, OURS)
-    left, right = axes = figures.panels(canvas, 2, 2, sharey=True)
+    canvas, styles = sheet(10.5, 4.3), figure_style.looks(labels, OURS)
+    left, right = axes = figure_style.panels(canvas, 2, 2, sharey=True)
     if data.empty:
         for panel in axes:
-            figures.not_run(panel)
+            figure_style.not_run(panel)
         return canvas
     for panel, x in ((left, "round"), (right, "work")):
         plots.curves(panel, data, styles, x=x)
@@ -102,7 +104,7 @@ def draw_curves(
     plots.focus(left, plots.with_ends(data, printed))
     left.set(xlabel="Round", ylabel="Accuracy (%)")
     right.set(xlabel="Client-epochs", xscale="log")
-    figures.legend_below(canvas, axes)
+    figure_style.legend_below(canvas, axes)
     return canvas
 
 
@@ -112,7 +114,7 @@ def stability(evidence: Evidence, short: str) -> Claim:
         f"PFedDST is more stable than the baselines on {DATASETS[short]} (III-B; smallest change"
         " between scored rounds)"
     )
-    runs = forms.run_curves(evidence, METHODS, [short], "post_agg/mean")
+    runs = builders.run_curves(evidence, METHODS, [short], "post_agg/mean")
     rivals = [name for name in METHODS if name not in (OURS, "FedBABU")]  # scored now and then
     claim = f"stable-on-{short}", text, evidence.scale
     # smaller runs are of a score that we reconstructed, so they suggest nothing
@@ -147,10 +149,10 @@ def claims(evidence: Evidence, short: str) -> tuple[Claim, ...]:
         f"classes-on-{short}",
         f"A client holds {number} classes of {DATASETS[short]}",
         {"classes_per_client": "partition.classes"},
-        told(evidence.published, table="text III-A", dataset=DATASETS[short]),
+        select(evidence.published, table="text III-A", dataset=DATASETS[short]),
     )
     who, name, text, metric = LEADS[short]
-    rows = told(evidence.published, metric=metric, dataset=DATASETS[short])
+    rows = select(evidence.published, metric=metric, dataset=DATASETS[short])
     others = [row for row in METHODS if row != who and (short == "cifar10" or row != OURS)]
     leads = [cell(who, short) - cell(other, short) for other in others]
     bar = stated(rows)

@@ -11,11 +11,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import figures, forms, shared_claims
-from repfl.paper_tables.core.claims import Proposition, tried
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.claims import shared_claims
+from repfl.paper_tables.core.claims.sentences import Proposition, tried
+from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
-from repfl.paper_tables.core.published import told
-from repfl.paper_tables.core.result import Claim, Result, Sheet
+from repfl.paper_tables.core.published import select
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result
 from repfl.paper_tables.pfeddst.settings import PAPER, scale_note
 
 SELECTIONS = {"random": "(a) random selection", "header": "(b) selection by the header score"}
@@ -41,9 +43,9 @@ def fig2(evidence: Evidence) -> Result:
     judged = claims(evidence, data)
     if data.empty:
         reason = why_missing(evidence.cells, evidence.scale)
-        return forms.absent(evidence, key, title, what, reason, judged)
+        return builders.absent(evidence, key, title, what, reason, judged)
     columns = list(dict.fromkeys(evidence.cells["column"]))
-    return forms.figure(
+    return builders.figure(
         evidence,
         key,
         title,
@@ -53,7 +55,7 @@ def fig2(evidence: Evidence) -> Result:
         notes=(
             UNSTATED,
             *scale_note(evidence),
-            *forms.missing(evidence, list(SELECTIONS), columns),
+            *builders.missing(evidence, list(SELECTIONS), columns),
         ),
         claims=judged,
         alt=(
@@ -91,13 +93,13 @@ def split(data: pd.DataFrame, selection: str) -> tuple[pd.DataFrame, pd.Series]:
     return peers, kept[itself].set_index("round")["accuracy"]
 
 
-def draw_peers(sheet: Sheet, data: pd.DataFrame) -> Canvas:
+def draw_peers(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw a panel per selection."""
     canvas = sheet(9.5, 3.8)
-    axes = figures.panels(canvas, 2, 2, sharey=True)
+    axes = figure_style.panels(canvas, 2, 2, sharey=True)
     for panel, (name, title) in zip(axes, SELECTIONS.items(), strict=True):
         peers, own = split(data, name)
-        colour = figures.PALETTE[3]
+        colour = figure_style.PALETTE[3]
         for peer in peers:
             panel.plot(
                 peers.index,
@@ -113,7 +115,7 @@ def draw_peers(sheet: Sheet, data: pd.DataFrame) -> Canvas:
         panel.plot(own.index, own, color="black", marker="s", markersize=3.5, label="own model")
         panel.set(title=title, xlabel="Round", ylim=(-3, 103))
     axes[0].set_ylabel("Accuracy on client 0 (%)")
-    figures.legend_below(canvas, axes)
+    figure_style.legend_below(canvas, axes)
     return canvas
 
 
@@ -128,7 +130,7 @@ def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         "peers-in-figure",
         "The client selects 10 peers in each round",
         {"peers_per_round": "hp.degree"},
-        told(evidence.published, metric="peers_per_round"),
+        select(evidence.published, metric="peers_per_round"),
     )
     skewed = tried(FOLDER, evidence.scale, PROPOSITIONS)
     return (chosen, recency(evidence), *worth(data, evidence.scale), *skewed)
@@ -175,7 +177,7 @@ def recency(evidence: Evidence, score: Callable[[float, int], float] | None = No
         detail,
         evidence.scale,
         None,
-        tuple(told(evidence.published, metric="recency_range")["source"]),
+        tuple(select(evidence.published, metric="recency_range")["source"]),
         free=True,
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from repfl.paper_tables.core import forms
+from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Row
-from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "pfeddst"
 OURS = "PFedDST"
@@ -78,4 +78,4 @@ DESK = (
 
 def scale_note(evidence: Evidence) -> tuple[str, ...]:
     """Return what a reader must know about a scale."""
-    return forms.at_scale(evidence, smoke=SAME_DATA, desk=DESK)
+    return builders.at_scale(evidence, smoke=SAME_DATA, desk=DESK)

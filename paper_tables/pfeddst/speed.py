@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import forms, measuring, shared_claims, tables
-from repfl.paper_tables.core.claims import Sentence, judged
-from repfl.paper_tables.core.conditions import best
+from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core.claims import shared_claims
+from repfl.paper_tables.core.claims.conditions import best
+from repfl.paper_tables.core.claims.sentences import Sentence, judged
 from repfl.paper_tables.core.evidence import Evidence, pick
-from repfl.paper_tables.core.measuring import Value
-from repfl.paper_tables.core.published import told
+from repfl.paper_tables.core.our_numbers import Value
+from repfl.paper_tables.core.published import select
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
 from repfl.paper_tables.pfeddst.settings import (
@@ -63,7 +64,7 @@ NOTES = (
 
 
 @dataclass(frozen=True)
-class Quantity:
+class SpeedColumn:
     """One column of each data set."""
 
     name: str
@@ -103,22 +104,22 @@ def first_at(level: float) -> Value:
 
 def received(cell: pd.Series, rounds: pd.DataFrame) -> float:
     """MB that a client receives in a round, on average over clients and rounds."""
-    sent = measuring.per_round(rounds, "down_values", "down_codes")
+    sent = our_numbers.per_round(rounds, "down_values", "down_codes")
     return float(sent.mean()) / int(cell["recipe.clients"]) / MB
 
 
-def quantities(short: str) -> tuple[Quantity, ...]:
+def quantities(short: str) -> tuple[SpeedColumn, ...]:
     """The columns of a data set."""
     levels = (
-        Quantity(f"r{level}", f"rounds to {level} %", "rounds", 0, "low", first_at(level))
+        SpeedColumn(f"r{level}", f"rounds to {level} %", "rounds", 0, "low", first_at(level))
         for level in TARGETS[short]
     )
     return (
-        Quantity("last", "last round", "%", 2, "high"),
-        Quantity("best", "best round", "%", 2, "high", rule="max"),
-        Quantity("area", "mean over rounds", "%", 2, "high", mean_over_rounds),
+        SpeedColumn("last", "last round", "%", 2, "high"),
+        SpeedColumn("best", "best round", "%", 2, "high", rule="max"),
+        SpeedColumn("area", "mean over rounds", "%", 2, "high", mean_over_rounds),
         *levels,
-        Quantity("mb", "MB per client and round", "MB", 3, None, received),
+        SpeedColumn("mb", "MB per client and round", "MB", 3, None, received),
     )
 
 
@@ -143,7 +144,7 @@ def table2(evidence: Evidence) -> Table:
         for cell in _cells(evidence, row, short)
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: accuracy and speed of convergence",
@@ -162,7 +163,7 @@ def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]
     """One row on one data set."""
     planned = pick(evidence, row=row.source or row.label, column=row.recipes.get(short, short))
     metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
-    reported = told(evidence.published, method=row.printed, **metric)
+    reported = select(evidence.published, method=row.printed, **metric)
     if planned.empty and reported.empty:
         return
     for quantity in quantities(short):
@@ -170,12 +171,12 @@ def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]
             continue
         found = reported.iloc[0] if quantity.name == "last" and len(reported) else None
         if quantity.curve:
-            ours = measuring.from_rounds(evidence, planned, quantity.curve, *CURVES)
+            ours = our_numbers.from_rounds(evidence, planned, quantity.curve, *CURVES)
             done = int((planned["status"] == "done").sum())
             if 0 < ours["seeds"] < done:
                 ours["reason"] = f"reached in {ours['seeds']} of {done} runs"
         else:
-            ours = measuring.measure(evidence, planned, row.point, quantity.rule)
+            ours = our_numbers.measure(evidence, planned, row.point, quantity.rule)
         cell = {"row": row.label, "column": f"{short}/{quantity.name}"}
         cell |= tables.printed_fields(found) | ours
         yield tables.conclude(cell, quantity.unit, printing=PRINTING)
@@ -191,7 +192,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     ]
     own = main[main["row"] == OURS].assign(extractor=lambda cells: cells["recipe.training.epochs"])
     main = main.assign(decay=(1 - main["recipe.training.lr_decay"].astype(float)).round(9))
-    rows = told(evidence.published, table="text III-A", dataset="CIFAR-10;CIFAR-100")
+    rows = select(evidence.published, table="text III-A", dataset="CIFAR-10;CIFAR-100")
     stated = [
         shared_claims.protocol(evidence, main if of_all else own, name, text, used, rows)
         for name, text, of_all, used in SETTINGS

@@ -8,15 +8,15 @@ from pathlib import Path
 import pandas as pd
 from scipy.special import beta, stdtrit
 
-from repfl.paper_tables.core import forms
-from repfl.paper_tables.core.claims import Sentence, judged
-from repfl.paper_tables.core.conditions import at_least, best, cell, every, mean, near
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.claims.claim_evidence import join
+from repfl.paper_tables.core.claims.conditions import at_least, best, cell, every, mean, near
+from repfl.paper_tables.core.claims.sentences import Sentence, judged
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Table
-from repfl.paper_tables.core.sides import join
+from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.core.tables import Place
-from repfl.paper_tables.core.verdict import MARGIN
 from repfl.paper_tables.star_pfl.settings import (
     ALPHAS,
     BASELINES,
@@ -52,7 +52,7 @@ MILD = (
 def table2(evidence: Evidence) -> Table:
     """Six methods on six settings."""
     evidence = in_percent(evidence)
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: test accuracy under different data heterogeneities",
@@ -93,7 +93,7 @@ ORDERS = (
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The sentences of section 4.2 and of the abstract on accuracy."""
-    source = told(evidence.published, metric="accuracy_gain")
+    source = select(evidence.published, metric="accuracy_gain")
     gain = Sentence(
         "accuracy-gain",
         "Star-PFL improves the accuracy by 3.1 % over five baselines (points above the mean of"

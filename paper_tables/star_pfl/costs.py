@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import forms, measuring, tables
-from repfl.paper_tables.core.captions import kind_of_run
+from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core.drawing.captions import kind_of_run
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
-from repfl.paper_tables.core.measuring import Value
+from repfl.paper_tables.core.our_numbers import Value
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table
+from repfl.paper_tables.core.statistics.verdict import Kind
 from repfl.paper_tables.core.tables import Row
-from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.star_pfl import savings
 from repfl.paper_tables.star_pfl.settings import (
     CLIENTS,
@@ -58,7 +58,7 @@ CLOSED = {"comm": ("FedAvg", "FedBN", "FedAP"), "flops": (LOCAL, "FedAvg", "FedB
 
 
 @dataclass(frozen=True)
-class Quantity:
+class CostColumn:
     """One column of each task."""
 
     name: str
@@ -84,7 +84,7 @@ def wire(direction: str, *, clients: int = 1, codes: bool = True) -> Callable[[s
     def mean(cell: pd.Series, rounds: pd.DataFrame) -> float:
         if cell["method"] == "local":
             return nan
-        sent = measuring.per_round(rounds, *lines)
+        sent = our_numbers.per_round(rounds, *lines)
         if cell["method"] == "fedap" and len(sent) > 1:
             sent = sent[sent.index > 1]
         return clients * float(sent.mean()) / int(cell["recipe.clients"]) / MIB
@@ -125,16 +125,16 @@ def first_at(share: float) -> Callable[[str], Value]:
 UPLINK = wire("up", clients=CLIENTS, codes=False)
 """What 20 clients upload in a round, values only: the paper's convention."""
 QUANTITIES = (
-    Quantity("comm", "Comm (MiB, 20 clients)", "MiB", 3, UPLINK, "comm_per_round"),
-    Quantity(
+    CostColumn("comm", "Comm (MiB, 20 clients)", "MiB", 3, UPLINK, "comm_per_round"),
+    CostColumn(
         "flops", "FLOPs (1e10)", "1e10 FLOPs", 3, operations, "local_training_flops_per_round"
     ),
-    Quantity(
+    CostColumn(
         "rounds", "Round", "rounds", 0, first_at(CONVERGED), "rounds_to_convergence", of_model=False
     ),
-    Quantity("up", "one client ↑, on the wire", "MiB", 3, wire("up")),
-    Quantity("down", "one client ↓, on the wire", "MiB", 3, wire("down")),
-    Quantity("best", "Round of the best", "rounds", 0, first_at(1.0), of_model=False),
+    CostColumn("up", "one client ↑, on the wire", "MiB", 3, wire("up")),
+    CostColumn("down", "one client ↓, on the wire", "MiB", 3, wire("down")),
+    CostColumn("best", "Round of the best", "rounds", 0, first_at(1.0), of_model=False),
 )
 COLUMNS = tuple(
     Column(
@@ -188,7 +188,7 @@ def table3(evidence: Evidence) -> Table:
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     main = evidence.cells[evidence.cells["column"] != BILLING]
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table3"),
         "Table 3: resource consumption at α = 0.1",
@@ -209,14 +209,14 @@ def table3(evidence: Evidence) -> Table:
     )
 
 
-def _cell(evidence: Evidence, row: str, task: str, quantity: Quantity) -> dict[str, Any]:
+def _cell(evidence: Evidence, row: str, task: str, quantity: CostColumn) -> dict[str, Any]:
     """One method's number."""
     cells, whence = _source(evidence, row, task, quantity.of_model)
     place = tables.Place(PLACES[KEYS[task, "0.1"]].dataset, "alpha=0.1", quantity.metric)
     found = tables.published_row(evidence.published, "3", place, row) if quantity.metric else None
     value, names = quantity.value(task), (CURVE, "note/active/", "traffic/")
     cell = {"row": row, "column": f"{task}/{quantity.name}", **tables.printed_fields(found)}
-    cell |= measuring.from_rounds(evidence, cells, value, *names)
+    cell |= our_numbers.from_rounds(evidence, cells, value, *names)
     exact = row in CLOSED.get(quantity.name, ())
     slip = _slip(row, task, quantity.name)
     cell = tables.conclude(
@@ -225,7 +225,7 @@ def _cell(evidence: Evidence, row: str, task: str, quantity: Quantity) -> dict[s
         Kind.CLOSED if exact else Kind.COST,
         rounding=HALF,
         printing=PRINTING,
-        apart=slip if slip in (ELEMENTWISE, FEDAP_SLIP) and exact else "",
+        why_incomparable=slip if slip in (ELEMENTWISE, FEDAP_SLIP) and exact else "",
     )
     remarks = (cell["reason"], slip, whence)
     cell["reason"] = "; ".join(remark for remark in remarks if remark)

@@ -8,10 +8,10 @@ from math import isfinite
 
 import pandas as pd
 
-from repfl.paper_tables.core.claims import Sentence, judged, wide
-from repfl.paper_tables.core.conditions import cell, every
+from repfl.paper_tables.core.claims.conditions import cell, every
+from repfl.paper_tables.core.claims.sentences import Sentence, judged, wide
 from repfl.paper_tables.core.evidence import Evidence, few_seeds
-from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.star_pfl.settings import (
     BASELINES,
@@ -91,7 +91,7 @@ def _saving(evidence: Evidence, frame: pd.DataFrame, quantity: str) -> Claim:
     rounds, Local's upload counting 0.
     """
     what, metric = SAVED[quantity]
-    source = told(evidence.published, table="text Abstract", metric=metric)
+    source = select(evidence.published, table="text Abstract", metric=metric)
     bar = stated(source)
     in_print, ours = (_mean_saving(wide(frame, side), quantity) for side in ("published", "ours"))
     mine = f"{ours:.1f} %" if isfinite(ours) else "not run yet"

@@ -11,9 +11,10 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
-from repfl.paper_tables.core import figures, forms, plots
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
-from repfl.paper_tables.core.result import Claim, Result, Sheet
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result
 from repfl.paper_tables.star_pfl.settings import PAPER, STAND_IN_NAME
 
 PREFIX = "note/trace/"
@@ -94,20 +95,20 @@ def _figure(
     name: str,
     title: str,
     what: str,
-    draw: Callable[[Sheet, Traces], Canvas],
+    draw: Callable[[NewCanvas, Traces], Canvas],
     data: Callable[[Traces], pd.DataFrame],
     judge: Callable[[Traces | None, str], Claim],
 ) -> Result:
     traces, key = read(evidence), (PAPER, name)
     if isinstance(traces, str):
         claim = judge(None, evidence.scale)
-        return forms.absent(evidence, key, title, what, traces, (claim,))
+        return builders.absent(evidence, key, title, what, traces, (claim,))
     moving = float((traces.stability > MOVING).mean())
     still = (
         f"{100 * moving:.0f} % of these entries drift one way (above {MOVING}) after"
         f" {len(traces.values)} rounds: what settles later is not seen yet."
     )
-    return forms.figure(
+    return builders.figure(
         evidence,
         key,
         title,
@@ -166,10 +167,10 @@ def _points(traces: Traces) -> pd.DataFrame:
     )
 
 
-def draw_traces(sheet: Sheet, traces: Traces) -> Canvas:
+def draw_traces(sheet: NewCanvas, traces: Traces) -> Canvas:
     """Draw trajectories beside a scatter."""
     canvas = sheet(10, 3.6)
-    left, right = figures.panels(canvas, 2, 2)
+    left, right = figure_style.panels(canvas, 2, 2)
     own = traces.stability[SHOWN]
     marked = {int(own.argmax()): ("drifts most", 0), int(own.argmin()): ("drifts least", 1)}
     steps = np.arange(1, len(traces.values) + 1)
@@ -177,7 +178,7 @@ def draw_traces(sheet: Sheet, traces: Traces) -> Canvas:
         style: dict[str, Any] = {"color": "0.75", "linewidth": 0.9}
         if place in marked:
             word, colour = marked[place]
-            style = {"color": figures.PALETTE[colour], "linewidth": 1.8}
+            style = {"color": figure_style.PALETTE[colour], "linewidth": 1.8}
             style |= {"label": f"{name}: {word} ({own[place]:.2f})", "zorder": 3}
         left.plot(steps, traces.values[:, SHOWN, place], **style)
     left.set(xlabel="Round", ylabel=f"Value at client {SHOWN}", title="Values after local training")
@@ -188,8 +189,8 @@ def draw_traces(sheet: Sheet, traces: Traces) -> Canvas:
         right.plot(
             sizes[:, columns].ravel(),
             traces.stability[:, columns].ravel(),
-            figures.MARKERS[index],
-            color=figures.PALETTE[index],
+            figure_style.MARKERS[index],
+            color=figure_style.PALETTE[index],
             markersize=3.5,
             alpha=0.75,
             label=tensor.removesuffix(".weight"),
@@ -245,10 +246,10 @@ def labelled_points(traces: Traces) -> pd.DataFrame:
     return _points(traces).assign(label=np.repeat(traces.labels, len(traces.entries)))
 
 
-def draw_stability(sheet: Sheet, traces: Traces) -> Canvas:
+def draw_stability(sheet: NewCanvas, traces: Traces) -> Canvas:
     """Draw a heat map with a line between classes: what is settled stands out."""
     canvas = sheet(7.5, 5.2)
-    (panel,) = figures.panels(canvas, 1, 1)
+    (panel,) = figure_style.panels(canvas, 1, 1)
     order = np.argsort(traces.labels, kind="stable")
     labels = traces.labels[order]
     plots.heat(panel, 1 - traces.stability[order], top=1.0)

@@ -19,7 +19,7 @@ from repfl.algorithms import models
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.check.toys import toy_recipe
+from repfl.bench.check.toy_clients import toy_recipe
 from repfl.bench.run import record
 
 FEW, TESTED = 8, 4

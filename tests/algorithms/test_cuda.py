@@ -14,7 +14,7 @@ from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import methods
 from repfl.algorithms.core.run import Run
-from repfl.algorithms.engine import captured
+from repfl.algorithms.engine import cuda_graphs
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
 from tests.algorithms import toys
@@ -48,12 +48,12 @@ def same(one: Run, other: Run) -> bool:
 def test_a_gpu_computes_what_a_cpu_computes(
     name: str, stack: int, often: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captured, "OFTEN", often)
-    captured.capture.cache_clear()
+    monkeypatch.setattr(cuda_graphs, "OFTEN", often)
+    cuda_graphs.capture.cache_clear()
     state = {k: v.cpu() for k, v in run(name, stack=stack).state.items()}
     assert toys.gap(state, run(name, "cpu").state) < 1e-9
-    assert not captured.capture().refused
-    assert (captured.capture().made > 0) == (often == 2)
+    assert not cuda_graphs.capture().refused
+    assert (cuda_graphs.capture().made > 0) == (often == 2)
 
 
 @pytest.mark.parametrize("model", ["cnn4", "lenet5", "resnet8", "resnet18-gn"])
@@ -71,7 +71,7 @@ def test_a_replayed_step_gives_the_bits_of_one_that_is_run(
     how = {"model": "resnet8", "shape": (3, 32, 32), "sizes": (40, 40, 21, 40), "epochs": 3}
     found = []
     for often in (2, 10**9):
-        monkeypatch.setattr(captured, "OFTEN", often)
+        monkeypatch.setattr(cuda_graphs, "OFTEN", often)
         found.append(toys.run("fedavg", device="cuda", stack=stack, momentum=0.9, **how))
     assert same(*found)
 
@@ -80,8 +80,8 @@ def test_a_replayed_step_gives_the_bits_of_one_that_is_run(
 def test_a_step_that_makes_the_gpu_wait_runs_as_it_is(
     stack: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captured, "OFTEN", 2)
-    captured.capture.cache_clear()
+    monkeypatch.setattr(cuda_graphs, "OFTEN", 2)
+    cuda_graphs.capture.cache_clear()
 
     def plain(client: Client, batch: Batch) -> None:
         client.update(client.grad(batch))
@@ -101,7 +101,7 @@ def test_a_step_that_makes_the_gpu_wait_runs_as_it_is(
         start = fed.new_model().expand(4, -1)
         trained.append(fed.train_with(waits, {"params": start}).params.cpu())
     torch.testing.assert_close(*trained, rtol=0, atol=1e-9)
-    assert len(captured.capture().refused) == 1
+    assert len(cuda_graphs.capture().refused) == 1
 
 
 def test_tensor_cores_train() -> None:

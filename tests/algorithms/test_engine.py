@@ -15,9 +15,9 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger, code_bytes, encode
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
+from repfl.algorithms.engine.keyed_module import BatchNorm2d
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort
-from repfl.algorithms.models.layers import BatchNorm2d
 from repfl.datasets.core.recipe import FromTorch
 from tests.algorithms import plain, toys
 from tests.references import nets

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.engine.rng import Streams
-from repfl.algorithms.math import box
+from repfl.algorithms.math import box_bfgs
 from repfl.algorithms.math.gaussian import discriminant, folds
 from tests.algorithms import plain, toys
 
@@ -122,7 +122,7 @@ def adapted(
                 total = total + F.cross_entropy(feats[parts[f]] @ w.T + c, labels[parts[f]])
             return total[None]
 
-        beta = box.minimise(loss, torch.full((1, 2), 0.5, dtype=torch.float64))[0][0]
+        beta = box_bfgs.minimise(loss, torch.full((1, 2), 0.5, dtype=torch.float64))[0][0]
     means, cov = statistics(feats, labels, means_g, rare, flbench)
     return beta[0] * means + (1 - beta[0]) * means_g, beta[1] * cov + (1 - beta[1]) * cov_g, beta
 

@@ -14,7 +14,7 @@ from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.model import Model
 from repfl.bench.check.situation import gap
-from repfl.bench.check.toys import RAGGED, toy_data, toy_recipe
+from repfl.bench.check.toy_clients import RAGGED, toy_data, toy_recipe
 
 EQUAL = (24, 24, 24, 24)
 data, recipe = toy_data, toy_recipe

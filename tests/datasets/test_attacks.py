@@ -19,9 +19,10 @@ import pytest
 import torchvision
 from scipy.io import savemat
 
-from repfl.datasets.core import prepare, registry
+from repfl.datasets.core import registry
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.files import prepare
 from repfl.datasets.core.registry import get
 from tests.datasets.tiny import Cifar, official, shrink
 

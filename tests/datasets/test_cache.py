@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from repfl.datasets.core import cache, prepare
+from repfl.datasets.core import cache
 from repfl.datasets.core.cache import open_dataset, prepared_path
 from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.files import prepare
 from tests.datasets.tiny import balanced, debris, npz, shrink, tiny_cifar
 
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repfl.datasets.core import prepare, registry
+from repfl.datasets.core import registry
 from repfl.datasets.core.cache import open_dataset
-from repfl.datasets.core.custom import from_arrays, from_class, from_folder, from_npz
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.readers import read_classes
+from repfl.datasets.core.files import prepare
+from repfl.datasets.core.files.custom import from_arrays, from_class, from_folder, from_npz
+from repfl.datasets.core.files.readers import read_classes
 from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import images
 

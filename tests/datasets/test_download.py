@@ -11,9 +11,10 @@ from threading import Thread
 
 import pytest
 
-from repfl.datasets.core import prepare, registry
+from repfl.datasets.core import registry
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.files import prepare
 from repfl.datasets.core.registry import File
 from tests.datasets.tiny import Cifar, cifar_batches, debris, halves, medical, two_editions, zipped
 

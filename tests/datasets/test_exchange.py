@@ -14,11 +14,12 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from repfl.datasets.core import prepare, registry
+from repfl.datasets.core import registry
 from repfl.datasets.core.cache import Prepared, open_dataset
-from repfl.datasets.core.client_file import positions, rule_from_file, write_clients
-from repfl.datasets.core.custom import from_saved
 from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.files import prepare
+from repfl.datasets.core.files.client_file import positions, rule_from_file, write_clients
+from repfl.datasets.core.files.custom import from_saved
 from repfl.datasets.core.partition import ClientSplits, partition, resolve
 from repfl.datasets.core.recipe import Partition
 from repfl.datasets.core.registry import Arrays

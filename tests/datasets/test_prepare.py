@@ -14,9 +14,9 @@ import pytest
 from torchvision.datasets import CIFAR100, SVHN
 
 from repfl.datasets import cifar10c, mini_imagenet, office_home
-from repfl.datasets.core import prepare
 from repfl.datasets.core.cache import Prepared, open_dataset
 from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.files import prepare
 from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import (
     Cifar,

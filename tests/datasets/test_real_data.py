@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repfl.datasets.core import prepare
+from repfl.datasets.core.files import prepare
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "mnist", "fashion_mnist"])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from repfl.paper_tables.core.claims import tried
+from repfl.paper_tables.core.claims.sentences import tried
 from repfl.paper_tables.core.result import Claim, Figure, Result, Table
 
 

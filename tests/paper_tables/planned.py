@@ -15,7 +15,7 @@ import pandas as pd
 
 from repfl.algorithms.core.run import Run
 from repfl.bench.evidence import library as harness
-from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.evidence.planned_evidence import PlannedEvidence
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.grid import files, read
@@ -141,7 +141,7 @@ class Paper:
     def evidence(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Any:
         """The evidence of one artefact; some of its cells have failed."""
         items = [item for item in planned(self.name, scale) if item.artefact == name]
-        known = harness.Known(self.library(items, fails), Measured())
+        known = harness.CellEvidence(self.library(items, fails), Measured())
         return PlannedEvidence(items, known, self.published)
 
     def make(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Result:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, sparse
 
-from repfl.paper_tables.core.conditions import Condition, Place
+from repfl.paper_tables.core.claims.conditions import Condition, Place
 
 CLEAR = 0.002
 """How far from equality the solution stays."""

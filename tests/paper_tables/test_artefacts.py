@@ -14,7 +14,7 @@ import pytest
 from repfl.bench.grid.grid import printed, read
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import cost
-from repfl.paper_tables.core.figures import sheet, style
+from repfl.paper_tables.core.drawing.figure_style import sheet, style
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Table
 from tests.paper_tables.papers import PAPERS
 from tests.paper_tables.planned import Paper, as_table, planned

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy.special import stdtrit
 
-from repfl.paper_tables.core.claims import Proposition, Sentence, judge, tried
-from repfl.paper_tables.core.conditions import (
+from repfl.paper_tables.core.claims.claim_evidence import Side
+from repfl.paper_tables.core.claims.conditions import (
     OPEN,
     Condition,
     Form,
@@ -25,11 +25,11 @@ from repfl.paper_tables.core.conditions import (
     near,
     some,
 )
+from repfl.paper_tables.core.claims.sentences import Proposition, Sentence, judge, tried
+from repfl.paper_tables.core.claims.shared_claims import smoothest
 from repfl.paper_tables.core.result import Claim, State
-from repfl.paper_tables.core.seeds import OfSeed
-from repfl.paper_tables.core.shared_claims import smoothest
-from repfl.paper_tables.core.sides import Side
-from repfl.paper_tables.core.statistics import Prior, spread
+from repfl.paper_tables.core.statistics.intervals import Prior, spread
+from repfl.paper_tables.core.statistics.seeds import OfSeed
 
 
 @pytest.mark.parametrize("found", [True, False, None])

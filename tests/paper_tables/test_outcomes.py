@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from repfl.bench.grid.grid import printed
-from repfl.paper_tables.core.claims import Sentence, judge
+from repfl.paper_tables.core.claims.sentences import Sentence, judge
 from repfl.paper_tables.core.result import Claim, Result
 from tests.paper_tables.doctored import Case, Change, Doctored
 from tests.paper_tables.papers import PAPERS

@@ -25,7 +25,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.batches import Schedule, plan_batches
-from repfl.algorithms.math import box
+from repfl.algorithms.math import box_bfgs
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.loaders import entire
@@ -116,7 +116,9 @@ def searched(loss: Callable[[Tensor], Tensor], x0: Tensor, **_: Any) -> SimpleNa
     """
     with pytest.MonkeyPatch.context() as within:
         within.setattr(torch.Tensor, "clip", lambda x, *_: x)
-        return SimpleNamespace(x=box.minimise(lambda points: loss(points[0])[None], x0[None])[0][0])
+        return SimpleNamespace(
+            x=box_bfgs.minimise(lambda points: loss(points[0])[None], x0[None])[0][0]
+        )
 
 
 def network(net: Any, fed: Federation) -> Any:

@@ -15,7 +15,7 @@ import torch
 
 import repfl
 from repfl.bench.evidence import status
-from repfl.bench.evidence.measured import read
+from repfl.bench.evidence.committed.committed_runs import read
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import unique
 from repfl.bench.store.store import Store
@@ -234,7 +234,7 @@ def test_a_grid_of_ones_own_has_its_table_and_names_what_it_sweeps(tmp_path: Pat
 
 WAVES = """
 import numpy as np
-from repfl.datasets.core.custom import from_arrays
+from repfl.datasets.core.files.custom import from_arrays
 from repfl.datasets.core.registry import register
 
 rng = np.random.default_rng(0)

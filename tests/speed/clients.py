@@ -12,7 +12,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.check.toys import toy_recipe
+from repfl.bench.check.toy_clients import toy_recipe
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 

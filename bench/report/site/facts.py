@@ -65,20 +65,20 @@ def still_open(
 
 def tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     """Return the self-test: the outcome of every smoke cell, and what was refused."""
-    from repfl.bench.evidence import measured
-    from repfl.bench.evidence.library import Known, Library
-    from repfl.bench.report import runs
+    from repfl.bench.evidence.committed import committed_runs
+    from repfl.bench.evidence.library import CellEvidence, Library
+    from repfl.bench.report import run_details
 
     library = Library(store)
     told: dict[str, Any] = {}
     problems: list[str] = []
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
-        known = measured.read(paper, mine[0].scale)
+        known = committed_runs.read(paper, mine[0].scale)
         problems += known.problems
-        told |= runs.outcomes(mine, Known(library, known))
+        told |= run_details.outcomes(mine, CellEvidence(library, known))
     problems += library.problems
-    return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}
+    return {"table": run_details.self_test(planned, told) if planned else {}, "problems": problems}
 
 
 def of_method(name: str) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report.sheet import Book, Number, Sheet
+from repfl.bench.report.artefact_data import ArtefactData, Book, Number
 from repfl.paper_tables.board.findings import ordinal
 from repfl.paper_tables.board.view import ADDED
-from repfl.paper_tables.core import statistics
+from repfl.paper_tables.core.statistics import rank_statistics
 
 BOARD = "board"
 RATES = 3
@@ -46,7 +46,7 @@ class Leaderboard:
     settings: dict[str, str]
     span: dict[str, tuple[float, float]]
     """By setting, the range of accuracies, for bars."""
-    sheet: Sheet
+    sheet: ArtefactData
     ranks: pd.Series
     """Mean rank of every compared row, with those that addenda added."""
     picture: str = ""
@@ -118,14 +118,14 @@ def _in(line: Line, setting: str) -> list[Number]:
     return [line.accuracy[setting]] if setting in line.accuracy else []
 
 
-def _numbers(sheet: Sheet | None, key: str) -> Iterable[tuple[str, Number]]:
+def _numbers(sheet: ArtefactData | None, key: str) -> Iterable[tuple[str, Number]]:
     for number in sheet.numbers if sheet else ():
         setting, _, name = number.column.partition("/")
         if name == key:
             yield setting, number
 
 
-def _method(row: str, sheet: Sheet, book: Book) -> tuple[str, int]:
+def _method(row: str, sheet: ArtefactData, book: Book) -> tuple[str, int]:
     method = next((n.method for n in sheet.numbers if n.row == row and n.method), "")
     return method, int(book.methods.get(method, {}).get("year") or 0)
 
@@ -147,4 +147,4 @@ def _ranks(lines: Sequence[Line], book: Book, settings: dict[str, str]) -> pd.Se
     if not values:
         return pd.Series(dtype=float)
     wide = pd.DataFrame(values).pivot(index="row", columns="block", values="value")
-    return statistics.average_ranks(wide)
+    return rank_statistics.average_ranks(wide)

@@ -12,13 +12,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
-from repfl.bench.report import numbers, overview
+from repfl.bench.report import overview
+from repfl.bench.report.artefact_data import ArtefactData, Book, Number
+from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import embedded, emphasise, linked, noted, readme, slug
-from repfl.bench.report.sheet import Book, Number, Sheet
 from repfl.bench.report.site import words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
-from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
+from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
 PERCENT = ("%", "percent", "")
@@ -71,7 +72,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         yield page("leaderboard.html", "leaderboard.html.j2", picture=_picture(book, board.picture))
     if book.test:
         yield page("selftest.html", "selftest.html.j2", **_self_test(book.test))
-    meanings = {word: text.removeprefix(f"{word}: ") for word, text in numbers.MEANING.items()}
+    meanings = {word: text.removeprefix(f"{word}: ") for word, text in formatting.MEANING.items()}
     yield page("how.html", "how.html.j2", provenance=book.provenance, rule=RULE, meanings=meanings)
 
 
@@ -107,7 +108,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "fields": words.COLUMNS,
         "dots": overview.dots,
         "claim_verdicts": {name: str(verdict) for name, verdict in overview.CLAIMS.items()},
-        "desk": numbers.MARKS["desk"],
+        "desk": formatting.MARKS["desk"],
         "exact": EXACT,
     }
     return environment
@@ -148,7 +149,7 @@ def _thumbs(summary: overview.Summary) -> dict[str, str]:
     return {key: file for key, file in files if file.endswith(".png")}
 
 
-def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
+def _artefact(sheet: ArtefactData, book: Book) -> dict[str, Any]:
     return {
         "s": sheet,
         "sentence": overview.summaries([sheet], {})[0].sentence if sheet.judged else "",
@@ -168,7 +169,7 @@ def _picture(book: Book, file: str = "") -> Markup:
     return Markup(path.read_text("utf-8")) if file and path.is_file() else Markup("")
 
 
-def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
+def _data(sheet: ArtefactData, book: Book) -> dict[str, Any]:
     """Return what the pages of an artefact's numbers are made from. Recipes are shared."""
     used = dict.fromkeys(cell for number in sheet.numbers for cell in number.ids)
     recipes: list[Any] = []
@@ -207,7 +208,7 @@ def _plain(number: Number) -> dict[str, Any]:
 
 
 def _method(
-    name: str, lines: list[tuple[Sheet, Number]], book: Book, board: Leaderboard | None
+    name: str, lines: list[tuple[ArtefactData, Number]], book: Book, board: Leaderboard | None
 ) -> dict[str, Any]:
     known = book.methods.get(name, {})
     first, *rest = str(known.get("rule", "")).split("\n\n")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from repfl.bench.report.artefact_data import ArtefactData, Book, Number
 from repfl.bench.report.links import slug
-from repfl.bench.report.sheet import Book, Number, Sheet
 from repfl.bench.report.site.leaderboard import Leaderboard
-from repfl.paper_tables.core import captions
-from repfl.paper_tables.core.verdict import Kind
+from repfl.paper_tables.core.drawing import captions
+from repfl.paper_tables.core.statistics.verdict import Kind
 
 SCALES = {
     "paper": (captions.SCALES["paper"], "the paper's own protocol, as far as it is known"),
@@ -138,9 +138,9 @@ def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
     ]
 
 
-def by_method(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
+def by_method(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
     """Return every number of a method, in the order of their names."""
-    found: dict[str, list[tuple[Sheet, Number]]] = {}
+    found: dict[str, list[tuple[ArtefactData, Number]]] = {}
     for sheet in book.sheets:
         for number in sheet.numbers:
             if number.method and number.kind != Kind.LOOKUP:
@@ -148,9 +148,9 @@ def by_method(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
     return dict(sorted(found.items()))
 
 
-def by_dataset(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
+def by_dataset(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
     """Return every number by data set, without those that no run is behind."""
-    found: dict[str, list[tuple[Sheet, Number]]] = {}
+    found: dict[str, list[tuple[ArtefactData, Number]]] = {}
     for sheet in book.sheets:
         for number in sheet.numbers:
             name = sheet.datasets.get(number.column, "")

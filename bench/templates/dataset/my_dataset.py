@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from repfl.datasets.core.custom import from_arrays, register
+from repfl.datasets.core.files.custom import from_arrays, register
 
 HERE = Path(__file__).parent
 

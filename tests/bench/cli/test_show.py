@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import repfl
-from repfl.bench.evidence import measured
+from repfl.bench.evidence.committed import committed_runs
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.run.task import Task
 from repfl.bench.store import provenance
@@ -105,7 +105,7 @@ def test_an_artefact_of_ones_own_has_a_report(here: Here, grid: Path) -> None:
 
 
 def test_a_published_value_is_shown_if_there_is_no_record(here: Here, tmp_path: Path) -> None:
-    lines = measured.read("fedpurin", "smoke").lines
+    lines = committed_runs.read("fedpurin", "smoke").lines
     cell, record = next((line.cell, line.record) for line in lines if line.value is not None)
     said = here("show", cell[:16], "--results", tmp_path)
     assert said.code == 0
@@ -118,7 +118,7 @@ def test_a_published_value_is_shown_if_there_is_no_record(here: Here, tmp_path: 
 
 
 def test_what_was_made_on_a_gpu_is_repeated_on_one(here: Here, tmp_path: Path) -> None:
-    lines = measured.read("fedobp", "paper").lines
+    lines = committed_runs.read("fedobp", "paper").lines
     line = next(line for line in lines if line.record.provenance["device"].startswith("cuda"))
     command = again(here("show", line.cell, "--results", tmp_path))
     assert command[command.index("--device") + 1] == "cuda"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from repfl.bench.evidence import status
-from repfl.bench.evidence.line import Line
-from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.committed.committed_run import Line
+from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import versions
 from repfl.bench.store.store import Record, Store

@@ -16,7 +16,7 @@ from repfl.bench.evidence.library import Library
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Store
-from repfl.paper_tables.core.result import Claim, Figure, Result, Sheet, Table
+from repfl.paper_tables.core.result import Claim, Figure, NewCanvas, Result, Table
 from tests.bench.report import sample
 
 FOUND = sample.FOUND
@@ -71,7 +71,7 @@ def curves(scale: str, methods: list[str], rounds: int) -> Figure:
         columns=["label", "round", "mean"],
     )
 
-    def draw(sheet: Sheet) -> Canvas:
+    def draw(sheet: NewCanvas) -> Canvas:
         canvas = sheet(4, 3)
         axes = canvas.subplots()
         for label, line in data.groupby("label"):

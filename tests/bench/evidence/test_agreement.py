@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from repfl.algorithms.core import ENGINE
-from repfl.bench.evidence import agreement, measured, noise
-from repfl.bench.evidence.agreement import CONFIRMED, MEASURED
-from repfl.bench.evidence.line import Line
-from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.committed import agreement, committed_runs, noise
+from repfl.bench.evidence.committed.agreement import CONFIRMED, MEASURED
+from repfl.bench.evidence.committed.committed_run import Line
+from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.store.store import Record
-from repfl.paper_tables.core import noise as model
-from repfl.paper_tables.core.statistics import Prior
-from repfl.paper_tables.core.verdict import Runs, compare
+from repfl.paper_tables.core.statistics import noise as model
+from repfl.paper_tables.core.statistics.intervals import Prior
+from repfl.paper_tables.core.statistics.verdict import Runs, compare
 
 
 def line(
@@ -67,7 +67,7 @@ def test_two_runs_may_lie_as_far_apart_as_the_interval_of_the_noise_model_reache
 
 
 def test_what_is_expected_of_a_line_is_what_is_expected_of_its_table_s_cell() -> None:
-    held = measured.read("star-pfl", "smoke")
+    held = committed_runs.read("star-pfl", "smoke")
     some = next(each for each in held.lines if each.value is not None)
     where = (f"star-pfl/{some.column}", some.method)
     pool = model.pool("smoke", one_partition=True)

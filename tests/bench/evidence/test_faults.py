@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from repfl.bench.grid import grid as grids
-from repfl.paper_tables.core.result import Figure, Sheet
+from repfl.paper_tables.core.result import Figure, NewCanvas
 from repfl.paper_tables.star_pfl import artefacts
 from tests.bench.conftest import Here
 
@@ -65,7 +65,7 @@ def fails(_: Any) -> Figure:
 
 
 def undrawn(_: Any) -> Figure:
-    def broken(sheet: Sheet) -> Canvas:
+    def broken(sheet: NewCanvas) -> Canvas:
         raise RuntimeError("no such colour")
 
     return Figure("star-pfl", "table2", "Table 2", "", "smoke", draw=broken)

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from repfl.algorithms import core
-from repfl.bench.evidence.library import Known, Library
-from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.committed.committed_runs import Measured
+from repfl.bench.evidence.library import CellEvidence, Library
 from repfl.bench.evidence.planned_evidence import PlannedEvidence
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
@@ -27,7 +27,7 @@ def planned(grid: Path, artefact: str = "table1") -> list[Planned]:
 
 
 def evidence(items: list[Planned], store: Store, known: Measured | None = None) -> PlannedEvidence:
-    return PlannedEvidence(items, Known(Library(store), known or Measured()), pd.DataFrame())
+    return PlannedEvidence(items, CellEvidence(Library(store), known or Measured()), pd.DataFrame())
 
 
 def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute) -> None:
@@ -88,7 +88,7 @@ def test_a_damaged_record_is_missing_with_its_reason(
     compute(Task(items[0].cell))
     (store.folder(items[0].cell.id) / "clients.parquet").write_bytes(b"")
     library = Library(store)
-    cells = PlannedEvidence(items, Known(library, Measured()), pd.DataFrame()).cells
+    cells = PlannedEvidence(items, CellEvidence(library, Measured()), pd.DataFrame()).cells
     assert cells["status"][0] == "missing"
     assert "clients.parquet" in cells["reason"][0]
     assert len(library.problems) == 1

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.line import Curve
+from repfl.bench.evidence.committed.committed_run import Curve
+from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.evidence.selection import Choice, Trial, choices, settled
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
@@ -76,7 +76,7 @@ def chosen(tmp_path: Path, made: Mapping[Any, Curves | str], text: str = TUNED) 
     path = tmp_path / "tests.toml"
     path.write_text(text)
     planned = plan(Selection(files=[path], artefacts=["tests/rates"]))
-    (found,) = choices(planned, cast(Known, Shelf(planned, made)))
+    (found,) = choices(planned, cast(CellEvidence, Shelf(planned, made)))
     return found
 
 
@@ -153,7 +153,7 @@ def test_the_command_chooses_from_a_store(here: Here, tmp_path: Path) -> None:
 # -- random search ---------------------------------------------------------------------------------
 
 
-def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], Known]:
+def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], CellEvidence]:
     """Two trials of two studies; the first one of each is the best, and the last may be missing."""
     path = tmp_path / "tests.toml"
     path.write_text(SEARCHED)
@@ -162,7 +162,7 @@ def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], Known]:
         (item.cell.recipe["training"]["lr"], item.cell.seed): scores([1 / item.trial], [0.5])
         for item in planned[: len(planned) - missing]
     }
-    return planned, cast(Known, Shelf(planned, made))
+    return planned, cast(CellEvidence, Shelf(planned, made))
 
 
 def test_every_study_of_a_search_has_a_choice_of_its_own(tmp_path: Path) -> None:

@@ -17,20 +17,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from repfl.bench.evidence import consistency, measured
 from repfl.bench.evidence.collect import collect
-from repfl.bench.evidence.line import Curve, Line
-from repfl.bench.evidence.verify import Verification, of_published, of_store
+from repfl.bench.evidence.committed import committed_runs, consistency
+from repfl.bench.evidence.committed.committed_run import Curve, Line
+from repfl.bench.evidence.committed.verify import Verification, of_published, of_store
 from repfl.bench.grid.cell import reopen
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Record, Store
-from repfl.datasets.core import prepare
 from repfl.datasets.core import registry as datasets
 from repfl.datasets.core.cache import prepared_path
-from repfl.datasets.core.custom import from_npz
 from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.files import prepare
+from repfl.datasets.core.files.custom import from_npz
 from tests.bench.conftest import Compute, rewrite, run_in, stored, task
 
 PAPER, POINTS = "fedobp", 0.1
@@ -116,11 +116,11 @@ def forge(root: Path, change: Callable[[Line], Line]) -> None:
     """Put a changed line in the place of FedOBP's, whose bytes have no closed form, with its
     checksum computed again.
     """
-    known = measured.read(PAPER, "smoke", root)
+    known = committed_runs.read(PAPER, "smoke", root)
     line = next(line for line in known.lines if line.method == "fedobp")
     known.forget(line)
     known.add(change(line))
-    measured.write(known)
+    committed_runs.write(known)
 
 
 def said_of(found: Verification) -> str:
@@ -306,13 +306,13 @@ def test_what_needs_absent_data_is_not_computed_again(
 def test_lines_of_a_cell_that_the_noise_does_not_explain_are_a_finding(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = measured.read(PAPER, "smoke", copy / "papers")
+    known = committed_runs.read(PAPER, "smoke", copy / "papers")
     line = known.lines[0]
     digests = {**line.digests, "state": "e" * 64}
     made = {**line.record.provenance, "contributor": "visitor", "digests": digests}
     known.add(replace(line, record=replace(line.record, provenance=made)))
-    measured.write(known)
+    committed_runs.write(known)
     assert of_published([PAPER], root=copy / "papers").findings == []
-    monkeypatch.setattr("repfl.bench.evidence.agreement.agree", lambda *_: False)
+    monkeypatch.setattr("repfl.bench.evidence.committed.agreement.agree", lambda *_: False)
     (finding,) = of_published([PAPER], root=copy / "papers").findings
     assert "the lines of founders and visitor are 0.00 points apart" in finding

@@ -173,7 +173,8 @@ class Mine(Method):
 
 PRELUDE = """
 from repfl.algorithms import models
-from repfl.datasets.core import custom, partition
+from repfl.datasets.core.files import custom
+from repfl.datasets.core import partition
 """
 
 

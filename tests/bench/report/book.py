@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.report import render, to_sheet
-from repfl.bench.report.sheet import Book, Sheet
+from repfl.bench.report import to_sheet
+from repfl.bench.report.artefact_data import ArtefactData, Book
+from repfl.bench.report.formats import render
 from repfl.bench.report.site import pages
 from repfl.paper_tables.core.result import Result, Table
 from tests.bench.report import sample
@@ -64,7 +65,7 @@ def write(out: Path) -> Book:
     """Write the sample's site and return what it shows."""
     wants = {"Ours & co_|hard": {"cells": 3, "seconds": 7200, "command": "repfl run --cell abc"}}
 
-    def tell(result: Result) -> Sheet:
+    def tell(result: Result) -> ArtefactData:
         return to_sheet.sheet_of(
             result,
             {},

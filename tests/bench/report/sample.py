@@ -11,25 +11,26 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import render
-from repfl.bench.report.latex import latex
-from repfl.bench.report.markdown import markdown
+from repfl.bench.report.formats import render
+from repfl.bench.report.formats.latex import latex
+from repfl.bench.report.formats.markdown import markdown
 from repfl.bench.report.to_sheet import sheet_of
-from repfl.paper_tables.core import captions, figures, plots, ranking, tables
+from repfl.paper_tables.core import ranking, tables
+from repfl.paper_tables.core.drawing import captions, figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
-from repfl.paper_tables.core.noise import UNKNOWN
 from repfl.paper_tables.core.result import (
     Absent,
     Canvas,
     Claim,
     Column,
     Figure,
+    NewCanvas,
     Result,
-    Sheet,
     Table,
 )
+from repfl.paper_tables.core.statistics.noise import UNKNOWN
+from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Printing
 
 GOLDEN = Path(__file__).parent / "golden"
 COLUMNS = (
@@ -178,10 +179,10 @@ def small_figure() -> Figure:
         {"label": ["a", "a", "b", "b"], "round": [1, 2, 1, 2], "mean": [10.0, 20.0, 15.0, 1 / 3]}
     )
 
-    def draw(sheet: Sheet) -> Canvas:
+    def draw(sheet: NewCanvas) -> Canvas:
         canvas = sheet(4, 3)
-        (axes,) = figures.panels(canvas, 1, 1)
-        plots.curves(axes, data, figures.looks(["a", "b"]))
+        (axes,) = figure_style.panels(canvas, 1, 1)
+        plots.curves(axes, data, figure_style.looks(["a", "b"]))
         axes.set_xlabel("Round")
         return canvas
 

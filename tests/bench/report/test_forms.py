@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.cli.experiments import STYLES
-from repfl.bench.report import latex as tex
-from repfl.bench.report import lookup, render
-from repfl.bench.report import markdown as md
+from repfl.bench.report import show_text
+from repfl.bench.report.formats import latex as tex
+from repfl.bench.report.formats import markdown as md
+from repfl.bench.report.formats import render
 from repfl.bench.report.to_sheet import sheet_of
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
@@ -41,7 +42,7 @@ def latex(table: Table, style: str = "report") -> str:
 def everything() -> list[Table]:
     """Tables of reduced runs of four papers, from published results."""
     papers = ("fedpurin", "fedselect", "pfeddst", "star-pfl")
-    made = [result for paper in papers for result in lookup.made(paper, "desk")]
+    made = [result for paper in papers for result in show_text.made(paper, "desk")]
     return [result for result in made if isinstance(result, Table)]
 
 

@@ -8,12 +8,14 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from repfl.bench.report import numbers, overview, terminal
-from repfl.bench.report.sheet import Sheet as Told
+from repfl.bench.report import overview
+from repfl.bench.report.artefact_data import ArtefactData as Told
+from repfl.bench.report.formats import formatting, terminal
 from repfl.bench.report.to_sheet import sheet_of
-from repfl.paper_tables.core import ranking, seeds, tables
+from repfl.paper_tables.core import ranking, tables
 from repfl.paper_tables.core.result import Table
-from repfl.paper_tables.core.seeds import OfSeed
+from repfl.paper_tables.core.statistics import seeds
+from repfl.paper_tables.core.statistics.seeds import OfSeed
 from tests.bench.report import sample
 
 
@@ -30,15 +32,15 @@ def of_other_seeds() -> Table:
 @pytest.mark.parametrize("alone", [False, True])
 def test_rows_of_different_seeds_are_not_ranked(alone: bool) -> None:
     found = of_other_seeds()
-    assert numbers.marks(found, "ours", alone=alone) == {}
-    assert set(numbers.marks(found, "published", alone=alone).values()) == {"best", "second"}
+    assert formatting.marks(found, "ours", alone=alone) == {}
+    assert set(formatting.marks(found, "published", alone=alone).values()) == {"best", "second"}
     first = replace(found, frame=found.frame.assign(by_seed=[(OfSeed(1, 51.0),)] * 2))
-    assert "best" in numbers.marks(first, "ours", alone=alone).values()
+    assert "best" in formatting.marks(first, "ours", alone=alone).values()
 
 
 def test_a_column_s_floor_is_that_of_the_seeds_which_all_rows_have_and_says_so() -> None:
     found = of_other_seeds()
-    assert numbers.floors(found) == {"easy": 61.0}
+    assert formatting.floors(found) == {"easy": 61.0}
     said = "rows have different seeds, which may deal different clients, and are not ranked"
     (remark,) = (each for each in tables.remarks(found.frame, found.layout.columns) if said in each)
     assert remark.endswith("the floor is that of seed 1, which all have")
@@ -57,7 +59,7 @@ def test_best_and_second_share_ties_at_the_printed_precision() -> None:
             found={**sample.FOUND, ("FedAvg", "easy"): sample.FOUND["Ours & co_", "easy"]}
         )
     )
-    marks = numbers.marks(table, "ours")
+    marks = formatting.marks(table, "ours")
     assert {
         row for (row, column), mark in marks.items() if column == "easy" and mark == "best"
     } == {"FedAvg", "Ours & co_"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import unique
-from repfl.bench.report.runs import self_test
+from repfl.bench.report.run_details import self_test
 
 
 def run(value: float | None, status: str = "done") -> dict[str, Any]:

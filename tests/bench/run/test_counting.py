@@ -8,7 +8,7 @@ import torch
 from repfl.algorithms import models
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
-from repfl.bench.check.toys import RAGGED, toy_data, toy_recipe
+from repfl.bench.check.toy_clients import RAGGED, toy_data, toy_recipe
 from repfl.bench.run import cost, counting
 from repfl.bench.run.counting import MIN_ROUNDS, RoundCounter
 from repfl.bench.store.store import Store

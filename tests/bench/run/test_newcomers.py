@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from repfl.bench.evidence import consistency
-from repfl.bench.evidence.verify import of_store
+from repfl.bench.evidence.committed import consistency
+from repfl.bench.evidence.committed.verify import of_store
 from repfl.bench.grid.recipes import residents
 from repfl.bench.run import cost
 from repfl.bench.run.clients import clients_of

@@ -11,7 +11,7 @@ import pytest
 from repfl.algorithms import core
 from repfl.algorithms.core import ENGINE, method
 from repfl.bench.store import versions
-from repfl.bench.store.versions import Standing
+from repfl.bench.store.versions import Currency
 from repfl.datasets.core import partition, registry
 
 RECIPE: dict[str, Any] = {"dataset": "digits", "model": "tiny", "partition": {"rule": "iid"}}
@@ -21,7 +21,7 @@ TODAY = {"engine": ENGINE, "method": 1, "dataset": 1, "rule": 1}
 
 def test_a_result_of_todays_versions_is_current() -> None:
     assert versions.of_cell(CELL) == TODAY
-    assert versions.standing(TODAY, CELL) == Standing(True)
+    assert versions.currency(TODAY, CELL) == Currency(True)
 
 
 def engine(patch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_a_raised_version_makes_results_stale_and_is_named(
     raised: Callable[[pytest.MonkeyPatch], None], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raised(monkeypatch)
-    assert versions.standing(TODAY, CELL) == Standing(False, words)
+    assert versions.currency(TODAY, CELL) == Currency(False, words)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_raised_version_makes_results_stale_and_is_named(
 def test_what_lacks_a_version_or_is_gone_is_stale(
     made: dict[str, Any], changed: dict[str, Any], words: str
 ) -> None:
-    found = versions.standing(made, {**CELL, **changed})
+    found = versions.currency(made, {**CELL, **changed})
     assert not found.current
     assert words in found.reason
 

@@ -50,7 +50,7 @@ def test_intervals_of_differences_cover_as_often_as_they_say() -> None:
     """What a study does to all methods alike widens none."""
     covered = []
     for seed in range(100):
-        found = analysis.standing(scores(dict.fromkeys("abcde", 50.0), 3, 2.0, seed), "c")
+        found = analysis.method_means(scores(dict.fromkeys("abcde", 50.0), 3, 2.0, seed), "c")
         error, df = found.pairs.error("a", "b")
         gap = abs(found.means["a"] - found.means["b"])
         covered.append(gap <= stats.t.ppf(0.975, df) * error)
@@ -70,7 +70,7 @@ def test_of_equal_methods_any_two_seldom_differ(loud: float, most: float) -> Non
         board = scores(EQUAL, 3, 1.0, seed)
         noise = np.random.default_rng(seed + 1000).normal(0, (loud**2 - 1) ** 0.5, len(board))
         board["value"] += noise * board["method"].isin(["g", "h"])
-        here = analysis.standing(board, "c")
+        here = analysis.method_means(board, "c")
         pairs = [(a, b) for a in EQUAL for b in EQUAL if a < b]
         gaps = (abs(here.means[a] - here.means[b]) > here.pairs.apart(a, b) for a, b in pairs)
         differ += any(gaps)

@@ -113,7 +113,7 @@ def test_rows_apart_are_shown_and_move_no_interval() -> None:
     apart = pd.DataFrame({"method": "Star-PFL", "column": "c", "study": range(3), "value": 7.0})
     board = View.__new__(View)
     board.__dict__["shown_scores"] = pd.concat([view().scores, apart])
-    shown, alone = board.standing("c"), analysis.standing(view().scores, "c")
+    shown, alone = board.method_means("c"), analysis.method_means(view().scores, "c")
     assert shown.means["Star-PFL"] == 7
     assert shown.pairs.variances.equals(alone.pairs.variances)
     assert "Star-PFL" not in set(board.scores["method"])

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from repfl.paper_tables.core import noise
-from repfl.paper_tables.core.statistics import Prior, half_width, pooled, spread
+from repfl.paper_tables.core.statistics import noise
+from repfl.paper_tables.core.statistics.intervals import Prior, half_width, pooled, spread
 
 WORLDS = 100
 Groups = list[tuple[str, str, str, float, int, bool]]

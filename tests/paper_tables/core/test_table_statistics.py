@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from repfl.paper_tables.core import statistics as st
-from repfl.paper_tables.core.seeds import OfSeed, common_floor
+from repfl.paper_tables.core.statistics import intervals as st
+from repfl.paper_tables.core.statistics import rank_statistics
+from repfl.paper_tables.core.statistics.seeds import OfSeed, common_floor
 
 
 def test_spread_uses_ddof_1_and_ignores_what_is_absent() -> None:
@@ -32,19 +33,19 @@ def test_variances_are_pooled_by_their_degrees_of_freedom() -> None:
 
 
 def test_kendall_counts_agreement_of_rankings() -> None:
-    assert st.kendall([1, 2, 3], [10, 20, 30]) == pytest.approx(1)
-    assert st.kendall([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
-    assert st.kendall([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)
-    assert st.kendall([1, 1, 1], [1, 2, 3]) is None
-    assert st.kendall([1], [1]) is None
+    assert rank_statistics.kendall([1, 2, 3], [10, 20, 30]) == pytest.approx(1)
+    assert rank_statistics.kendall([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert rank_statistics.kendall([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)
+    assert rank_statistics.kendall([1, 1, 1], [1, 2, 3]) is None
+    assert rank_statistics.kendall([1], [1]) is None
 
 
 def test_average_ranks_share_ties_and_skip_incomplete_columns() -> None:
     wide = pd.DataFrame(
         {"a": [3.0, 2.0, 1.0], "b": [2.0, 2.0, 1.0], "c": [1.0, np.nan, 2.0]}, index=["x", "y", "z"]
     )
-    assert list(st.average_ranks(wide)) == [1.25, 1.75, 3.0]
-    assert st.average_ranks(wide[["c"]]).isna().all()
+    assert list(rank_statistics.average_ranks(wide)) == [1.25, 1.75, 3.0]
+    assert rank_statistics.average_ranks(wide[["c"]]).isna().all()
 
 
 def test_a_column_of_two_scales_has_the_floor_of_the_full_one() -> None:

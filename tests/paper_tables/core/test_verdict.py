@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from repfl.paper_tables.core.statistics import Prior
-from repfl.paper_tables.core.verdict import (
+from repfl.paper_tables.core.statistics.intervals import Prior
+from repfl.paper_tables.core.statistics.verdict import (
     MARGIN,
     Kind,
     Printing,
@@ -85,7 +85,7 @@ def test_a_smaller_scale_is_not_compared(scale: str) -> None:
 @pytest.mark.parametrize("kind", [Kind.TRAINED, Kind.CLOSED])
 def test_numbers_of_different_things_are_not_compared(kind: Kind) -> None:
     """The best round beside the last, or a count that leaves out what the printed one has."""
-    found = judge(Runs(80.0), Runs(80.0), kind=kind, expected=QUIET, apart="why")
+    found = judge(Runs(80.0), Runs(80.0), kind=kind, expected=QUIET, why_incomparable="why")
     assert (found.verdict, found.basis) == (Verdict.OTHER_SCALE, "why")
 
 

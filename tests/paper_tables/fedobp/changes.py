@@ -99,7 +99,7 @@ def sweeps(evidence: Doctored, result: Result, middle: float) -> Sequence[Claim]
 def late_shares(evidence: Doctored, result: Result, by: float) -> Sequence[Claim]:
     """Figure 6 with every stated share in the middle of its range, or off it."""
     data, short_of = frame(result).copy(), {name: short for short, name in PRINTED.items()}
-    rows = published.told(evidence.published, table="text V-F")
+    rows = published.select(evidence.published, table="text V-F")
     for row in rows[rows["metric"].str.startswith(layers.RANGE)].to_dict("records"):
         low, high = map(float, str(row["mean"]).split("-"))
         for name in str(row["dataset"]).split(";"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repfl.bench.grid.grid import files, read
-from repfl.bench.report import lookup
+from repfl.bench.report import show_text
 from repfl.paper_tables.core.result import frame_of
 from tests.paper_tables.fedpurin.evidence import PAPER, table
 
@@ -38,7 +38,7 @@ def test_full_model_rows_come_from_the_ledger_and_flag_the_mask_slip() -> None:
 
 
 def test_a_sum_that_is_a_unit_off_is_not_equal_to_the_printed_digits() -> None:
-    (found,) = (made for made in lookup.made("fedpurin", "desk") if made.name == "table3")
+    (found,) = (made for made in show_text.made("fedpurin", "desk") if made.name == "table3")
     frame = frame_of(found).set_index(["row", "column"])
     sent = frame.loc[("FedCAC ↑", "fmnist/as the paper counts")]
     assert (round(sent["ours"], 2), sent["published"], sent["verdict"]) == (4.83, 4.84, "differs")

@@ -7,8 +7,8 @@ from dataclasses import asdict
 import pytest
 
 from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.dotted_names import merge
 from repfl.bench.grid.grid import files, read
-from repfl.bench.grid.nested import merge
 from repfl.bench.grid.recipes import recipe_from
 from tests.paper_tables.planned import played
 

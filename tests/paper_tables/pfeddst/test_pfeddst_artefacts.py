@@ -7,7 +7,7 @@ from math import isnan
 import pandas as pd
 import pytest
 
-from repfl.paper_tables.core.figures import sheet, style
+from repfl.paper_tables.core.drawing.figure_style import sheet, style
 from repfl.paper_tables.core.result import Figure
 from repfl.paper_tables.pfeddst import settings, speed
 from repfl.paper_tables.pfeddst.curves import per_round

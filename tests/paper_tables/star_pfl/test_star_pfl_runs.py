@@ -14,8 +14,8 @@ import pytest
 
 from repfl.algorithms.core.run import Run
 from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.dotted_names import merge
 from repfl.bench.grid.grid import files, read
-from repfl.bench.grid.nested import merge
 from repfl.bench.grid.recipes import recipe_from
 from repfl.paper_tables.star_pfl import costs
 from repfl.paper_tables.star_pfl.traces import Traces

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from repfl.paper_tables.core import forms
+from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Column, Figure, Result, Table
+from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "my-paper"
 ROWS = (Row("Local"), Row("FedAvg"), Row("FedPer"))
@@ -23,7 +23,7 @@ PRINTING = Printing(runs=3, rule="last")
 
 def table1(evidence: Evidence) -> Table:
     """Three methods in two settings."""
-    return forms.table(
+    return builders.table(
         evidence,
         (PAPER, "table1"),
         "Table 1: accuracy",
@@ -38,7 +38,7 @@ def table1(evidence: Evidence) -> Table:
 
 def fig1(evidence: Evidence) -> Figure:
     """The same by round, with few clients."""
-    return forms.by_round(
+    return builders.by_round(
         evidence,
         (PAPER, "fig1"),
         "Figure 1: accuracy by round",

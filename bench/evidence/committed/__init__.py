@@ -1,0 +1,1 @@
+"""Runs that are committed with the code: reading, comparing and verifying them."""

@@ -1,0 +1,248 @@
+"""One published result: what one contributor got for one cell on one platform."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from repfl.bench.evidence.committed import consistency
+from repfl.bench.grid.cell import canonical
+from repfl.bench.store import versions
+from repfl.bench.store.reported import judged
+from repfl.bench.store.shape import misshapen
+from repfl.bench.store.store import Record, Store, checksum
+from repfl.bench.store.versions import Currency
+from repfl.paper_tables.core.evidence import Arrays
+
+PROVENANCE = (
+    "contributor", "commit", "dirty", "finished", "versions", "libraries", "platform",
+    "device", "precision", "chunk", "threads", "data", "partition", "samples", "seconds",
+    "peak_memory", "work", "digests",
+)  # fmt: skip
+"""What of a record's provenance is published."""
+
+
+class Curve(NamedTuple):
+    """Values by round."""
+
+    rounds: np.ndarray  # int64 [n]
+    values: np.ndarray  # float64 [n]
+
+
+class Counts(NamedTuple):
+    """How many of its own test samples each client's model got right in the reported round."""
+
+    clients: np.ndarray  # int64 [n]
+    correct: np.ndarray  # int64 [n]
+    total: np.ndarray  # int64 [n]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A finished cell, by one contributor on one platform."""
+
+    record: Record
+    """Without files."""
+    column: str = ""
+    """What the paper's grid calls the cell's recipe."""
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    """The curve that the value was taken from, and those that a table or figure reads."""
+    counts: Counts | None = None
+    """None for a run that diverged, and in lines of before 22 November 2026."""
+    arrays: Mapping[str, Arrays] = field(default_factory=dict)
+    """Diagnostics, as reduced by the function of that name for a figure."""
+
+    @property
+    def cell(self) -> str:
+        return self.record.id
+
+    @property
+    def method(self) -> str:
+        return str(self.record.cell["method"])
+
+    @property
+    def contributor(self) -> str:
+        return str(self.record.provenance.get("contributor"))
+
+    @property
+    def platform(self) -> str:
+        return str((self.record.provenance.get("platform") or {}).get("fingerprint"))
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What a file has once: the cell, the platform and the contributor."""
+        return self.cell, self.platform, self.contributor
+
+    @property
+    def value(self) -> float | None:
+        return self.record.metrics.get("value")
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        return self.record.provenance.get("digests") or {}
+
+    @cached_property
+    def currency(self) -> Currency:
+        """Whether it is of today's versions."""
+        return versions.of_line(self.record.provenance, self.record.cell)
+
+    @cached_property
+    def json(self) -> dict[str, Any]:
+        """The line as its file has it."""
+        record, made = self.record, self.record.provenance
+        values = {
+            "id": record.id,
+            "column": self.column,
+            "cell": record.cell,
+            "status": record.status,
+            "reason": record.reason,
+            "metrics": record.metrics,
+            "curves": {name: _plain(curve) for name, curve in self.curves.items()},
+            "counts": None if self.counts is None else _plain(self.counts),
+            "arrays": {name: _encoded(arrays) for name, arrays in self.arrays.items()},
+            "provenance": {name: made[name] for name in PROVENANCE if name in made},
+        }
+        return {**values, "checksum": checksum(values)}
+
+
+def _plain(values: Curve | Counts) -> dict[str, list[Any]]:
+    return {name: array.tolist() for name, array in values._asdict().items()}
+
+
+def _encoded(arrays: Arrays) -> dict[str, Any]:
+    return {
+        name: {"dtype": array.dtype.str, "shape": array.shape, "values": array.ravel().tolist()}
+        for name, array in arrays.items()
+    }
+
+
+def _decoded(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {
+        name: np.array(each["values"], dtype=each["dtype"]).reshape(each["shape"])
+        for name, each in arrays.items()
+    }
+
+
+@cache
+def parse(text: str) -> Line:
+    """Return the line that a text is; ValueError if it is not as `repfl collect` wrote it, or if
+    its numbers contradict each other. A report reads every line several times.
+    """
+    values = json.loads(text)
+    if not isinstance(values, dict) or values.pop("checksum", None) != checksum(values):
+        raise ValueError("not as it was collected: its checksum does not match")
+    try:
+        line = _line(values)
+        if line.cell != sha256(canonical(line.record.cell).encode()).hexdigest():
+            raise ValueError(f"cell {line.cell[:12]}: the id is not that of the cell")
+        record = line.record
+        shape = misshapen(record.status, record.metrics, record.provenance)
+        wrong = [shape] if shape else consistency.of_line(record, line.curves, line.counts)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a published result: {type(error).__name__} {error}") from None
+    if wrong:
+        raise ValueError(f"cell {line.cell[:12]}: {wrong[0]}")
+    return line
+
+
+def _line(values: Mapping[str, Any]) -> Line:
+    names = ("id", "cell", "status", "reason", "metrics", "provenance")
+    counts = values["counts"]
+    return Line(
+        Record(*(values[name] for name in names)),
+        values["column"],
+        {
+            name: Curve(np.array(each["rounds"], dtype=np.int64), np.array(each["values"], float))
+            for name, each in values["curves"].items()
+        },
+        counts and Counts(*(np.array(counts[name], dtype=np.int64) for name in Counts._fields)),
+        {name: _decoded(each) for name, each in values["arrays"].items()},
+    )
+
+
+# -- from a stored record --------------------------------------------------------------------------
+
+
+def line_of(
+    record: Record, store: Store, column: str = "", read: Collection[str] | None = None
+) -> Line:
+    """Return the line of a stored record: with all its curves, or with those that were read and the
+    one its value is from.
+    """
+    if record.status != "done":
+        return Line(record, column)
+    reported = "/".join(judged(record.cell["recipe"]["evaluation"]))
+    # in the order of the record, whatever was asked for first, so that one record always gives the
+    # same line
+    curves = {
+        name: curve
+        for name, curve in by_name(store.frame(record, "rounds.parquet")).items()
+        if read is None or name in read or name == reported
+    }
+    return Line(record, column, curves, counts_of(record, store))
+
+
+def counts_of(record: Record, store: Store) -> Counts | None:
+    """Return the counts of the reported round of a finished cell."""
+    frame, round_ = store.frame(record, "clients.parquet"), record.metrics["round"]
+    if frame is None or round_ is None:
+        return None
+    point, _ = judged(record.cell["recipe"]["evaluation"])
+    rows = frame[(frame["round"] == round_) & (frame["point"] == point)].sort_values("client")
+    return Counts(*(rows[name].to_numpy(dtype=np.int64) for name in ("client", "correct", "total")))
+
+
+def by_name(frame: pd.DataFrame | None) -> dict[str, Curve]:
+    """Return the curves of a record by name, in the order in which they were first noted."""
+    if frame is None or frame.empty:
+        return {}
+    # several times as fast as a groupby
+    codes, names = pd.factorize(frame["name"])
+    order = np.argsort(codes, kind="stable")
+    cuts = np.cumsum(np.bincount(codes))[:-1]
+    rounds, values = (
+        np.split(frame[field].to_numpy()[order], cuts) for field in ("round", "value")
+    )
+    return {str(name): Curve(*pair) for name, *pair in zip(names, rounds, values, strict=True)}
+
+
+# -- as data frames --------------------------------------------------------------------------------
+
+
+def curves_frame(cells: Iterable[tuple[str, Mapping[str, Curve]]]) -> pd.DataFrame:
+    """Return curves of cells in long form: id, name, round, value."""
+    found = [(cell, name, curve) for cell, curves in cells for name, curve in curves.items()]
+    lengths = [len(curve.rounds) for _, _, curve in found]
+    rounds = np.concatenate([np.zeros(0, dtype=np.int64), *(each.rounds for _, _, each in found)])
+    return pd.DataFrame(
+        {
+            "id": _repeated([cell for cell, _, _ in found], lengths),
+            "name": _repeated([name for _, name, _ in found], lengths),
+            "round": rounds,
+            "value": np.concatenate([np.zeros(0), *(each.values for _, _, each in found)]),
+        }
+    )
+
+
+def counts_frame(cells: Iterable[tuple[str, Counts | None]]) -> pd.DataFrame:
+    """Return counts of cells in long form: id, client, correct, total."""
+    kept = [(cell, counts) for cell, counts in cells if counts is not None]
+    none = np.zeros(0, dtype=np.int64)
+    columns = zip(*(counts for _, counts in kept), strict=True) if kept else ((none,),) * 3
+    ids = _repeated([cell for cell, _ in kept], [len(counts.clients) for _, counts in kept])
+    values = map(np.concatenate, columns)
+    return pd.DataFrame(
+        {"id": ids, **dict(zip(("client", "correct", "total"), values, strict=True))}
+    )
+
+
+def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:
+    """Words as a column of plain objects, which many small selections are fastest on."""
+    return pd.Series(np.repeat(np.array(words, dtype=object), lengths), dtype=object)

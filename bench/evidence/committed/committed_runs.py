@@ -1,0 +1,131 @@
+"""Published results: `paper_tables/<paper>/measured/<scale>.jsonl`, one JSON object a line.
+
+A line is what one contributor got for one cell on one platform, so independent runs of a cell stand
+side by side. It has the whole cell, its metrics, its curves and counts, the diagnostics that a
+figure shows, where all this comes from, and a checksum. `git diff` shows what was added, and
+`pandas.read_json(file, lines=True)` reads the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repfl.bench.errors import one_line
+from repfl.bench.evidence.committed.committed_run import Line, parse
+from repfl.bench.grid.grid import SCALES, files, folder
+from repfl.bench.grid.planned import Planned
+from repfl.bench.store import provenance
+from repfl.bench.store.store import replace_file
+
+
+@dataclass
+class Measured:
+    """The published results of one paper at one scale."""
+
+    paper: str = ""
+    scale: str = ""
+    file: Path = Path()
+    cells: dict[str, list[Line]] = field(default_factory=dict)
+    """By cell; independent runs side by side."""
+    problems: list[str] = field(default_factory=list)
+    """What was refused, one line each."""
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for lines in self.cells.values() for line in lines]
+
+    def line(self, cell: str) -> Line | None:
+        """Return the best evidence for a cell: a current line before others, then the earliest."""
+        return min(self.cells.get(cell, ()), key=_precedence, default=None)
+
+    def others(self, line: Line) -> list[Line]:
+        """Return the further lines of a line's cell."""
+        return [each for each in self.cells[line.cell] if each.key != line.key]
+
+    def add(self, line: Line) -> None:
+        """Put a line in, in place of one of the same cell, platform and contributor."""
+        others = [each for each in self.cells.get(line.cell, ()) if each.key != line.key]
+        self.cells[line.cell] = sorted([*others, line], key=lambda each: each.key)
+
+    def forget(self, line: Line) -> None:
+        """Take a line out."""
+        if not (others := self.others(line)):
+            del self.cells[line.cell]
+        else:
+            self.cells[line.cell] = others
+
+
+def _precedence(line: Line) -> tuple[bool, str]:
+    return not line.currency.current, str(line.record.provenance.get("finished"))
+
+
+def folder_of(paper: str, root: Path | None = None) -> Path:
+    return folder(paper, root) / "measured"
+
+
+def read(paper: str, scale: str, root: Path | None = None) -> Measured:
+    """Read the published results of a paper at a scale; none if there is no file. A line that does
+    not hold costs itself, and a line in `problems`.
+    """
+    found = Measured(paper, scale, folder_of(paper, root) / f"{scale}.jsonl")
+    try:
+        text = found.file.read_bytes()
+    except FileNotFoundError:
+        return found
+    except OSError as error:
+        found.problems.append(f"{found.file}: cannot be read: {one_line(error)}")
+        return found
+    fill(found, text)
+    return found
+
+
+def fill(found: Measured, text: bytes) -> None:
+    """Put the lines of a file's text in."""
+    for number, each in enumerate(text.splitlines(), start=1):
+        try:
+            line = parse(each.decode())
+            if any(line.key == known.key for known in found.cells.get(line.cell, ())):
+                raise ValueError(
+                    f"cell {line.cell[:12]} stands twice for platform {line.platform} and"
+                    f" contributor {line.contributor}"
+                )
+            found.add(line)
+        except (ValueError, RecursionError) as error:
+            found.problems.append(f"{found.file}:{number}: {one_line(error)}; not used")
+
+
+def write(measured: Measured) -> Path:
+    """Replace the file as a whole, in an order of its own; the same lines give the same bytes."""
+    lines = sorted(measured.lines, key=lambda line: line.key)
+    texts = [json.dumps(line.json, separators=(",", ":")) + "\n" for line in lines]
+    measured.file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(measured.file, "".join(texts).encode())
+    return measured.file
+
+
+def contributor() -> str:
+    """Return whose run it is: REPFL_CONTRIBUTOR, else `ci` in CI, else the name that git knows."""
+    name = os.environ.get("REPFL_CONTRIBUTOR") or (
+        "ci" if os.environ.get("CI") else provenance.author()
+    )
+    plain = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.")
+    return plain[:40] or "anonymous"
+
+
+def ids() -> Iterator[tuple[str, str, str]]:
+    """Yield paper, scale and cell of everything that is published."""
+    for paper in files():
+        for scale in SCALES:
+            yield from ((paper, scale, cell) for cell in read(paper, scale).cells)
+
+
+def unmeasured(planned: Sequence[Planned]) -> list[Planned]:
+    """Return the cells that are not published yet, so that several people can share a grid."""
+    places = {(item.paper, item.scale) for item in planned}
+    known = {cell for paper, scale in places for cell in read(paper, scale).cells}
+    return [item for item in planned if item.cell.id not in known]

@@ -1,0 +1,206 @@
+"""What a report says, as plain data: every page and the terminal read this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from repfl.paper_tables.core.statistics.verdict import EXACT
+
+BLANK = "\N{EN DASH}"
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of a table, or one that a figure shows."""
+
+    id: str
+    """Its address within the artefact."""
+    row: str
+    column: str
+    where: str
+    """The column as readers know it."""
+    published: str = ""
+    ours: str = ""
+    interval: str = ""
+    difference: str = ""
+    seeds: int = 0
+    verdict: str = ""
+    mark: str = ""
+    kind: str = ""
+    basis: str = ""
+    tier: str = ""
+    founded: str = ""
+    reason: str = ""
+    scale: str = ""
+    method: str = ""
+    source: str = ""
+    unit: str = ""
+    ids: tuple[str, ...] = ()
+    ours_mark: str = ""
+    published_mark: str = ""
+    value: float | None = None
+    printed: float | None = None
+    gap: float | None = None
+    low: float | None = None
+    high: float | None = None
+    floor: float | None = None
+    ours_low: float | None = None
+    ours_high: float | None = None
+
+    @property
+    def measured(self) -> bool:
+        return self.value is not None
+
+    @property
+    def shown(self) -> str:
+        """Ours; if training decides it, with its number of runs and how well it is founded."""
+        counted = self.measured and self.kind not in EXACT
+        return f"{self.ours} ({self.seeds}){self.founded}" if counted else self.ours or BLANK
+
+    @property
+    def verdict_with_mark(self) -> str:
+        return " · ".join(filter(None, (self.verdict, self.mark)))
+
+
+@dataclass(frozen=True)
+class Said:
+    """A claim, and what became of it."""
+
+    id: str
+    text: str
+    """In our words."""
+    detail: str
+    line: str
+    """Everything in one line."""
+    standing: str
+    """What runs suggest that decide nothing, and what the paper's own numbers say."""
+    printed: bool | None
+    sources: tuple[str, ...] = ()
+    verbatim: tuple[str, ...] = ()
+    """In the paper's words, as far as the published files quote them."""
+    state: str = "undecided"
+    ours: bool = False
+    """Whether it is a check of this suite that the paper does not state."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """One column."""
+
+    key: str
+    label: str
+    name: str
+    group: str
+    unit: str
+    digits: int
+    floor: str = ""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Whether a column ranks the rows as the paper does."""
+
+    column: str
+    rows: str
+    tau: str
+    printed: str
+    ours: str
+
+
+@dataclass(frozen=True)
+class ArtefactData:
+    """One artefact."""
+
+    paper: str
+    name: str
+    kind: str
+    title: str
+    caption: str
+    scale: str
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    claims: tuple[Said, ...] = ()
+    numbers: tuple[Number, ...] = ()
+    columns: tuple[Head, ...] = ()
+    rows: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+    corner: str = ""
+    legend: str = ""
+    judged: bool = False
+    """Whether any of its numbers is published."""
+    orders: tuple[Order, ...] = ()
+    summary: tuple[tuple[str, ...], ...] = ()
+    """Statistics over all columns: a head, and a line per row."""
+    tested: str = ""
+    """What they are of."""
+    lines: Mapping[str, Mapping[str, list[list[float]]]] = field(default_factory=dict)
+    """A figure's curves: panel, label, points of round and accuracy."""
+    alt: str = ""
+    files: tuple[str, ...] = ()
+    """Its other forms, relative to the report."""
+    command: str = ""
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    """By column."""
+    logged: Mapping[str, list[list[float]]] = field(default_factory=dict)
+    """By source, the accuracy by round that the authors logged."""
+    wants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By row and column, what would improve the evidence: command, cells, seconds."""
+
+    @property
+    def of_a_paper(self) -> bool:
+        """Whether a paper's protocol stands behind it, and not a grid of one's own."""
+        from repfl.bench.grid.grid import files
+
+        return self.judged or self.paper in files()
+
+    @property
+    def key(self) -> str:
+        return f"{self.paper}/{self.name}"
+
+    @property
+    def page(self) -> str:
+        return f"{self.paper}/{self.name}.html"
+
+    @property
+    def groups(self) -> list[tuple[str, list[Head]]]:
+        """Columns under their common headings, in order."""
+        names = dict.fromkeys(head.group for head in self.columns)
+        return [(name, [head for head in self.columns if head.group == name]) for name in names]
+
+    def at(self) -> dict[tuple[str, str], Number]:
+        """The numbers by row and column."""
+        return {(number.row, number.column): number for number in self.numbers}
+
+    @property
+    def printed(self) -> list[Number]:
+        """The numbers that the paper prints; a dash is none."""
+        return [number for number in self.numbers if number.source and number.verdict]
+
+
+@dataclass(frozen=True)
+class Book:
+    """Everything that the pages of a report show."""
+
+    sheets: Sequence[ArtefactData]
+    papers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By paper: title, year, and where it and its code are."""
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By cell, everything that is known of a run."""
+    open: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By paper, the cells of its own scale that nobody has computed, and their cost."""
+    test: Mapping[str, Any] = field(default_factory=dict)
+    """The self-test."""
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    readings: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    """By paper, verdicts counted by reading of its printed ±: a head and lines."""
+    records: str = ""
+    """The folder of records, relative to the report."""
+    out: str = "."
+    """Where the report is written."""
+    repository: str = ""
+    """The web address of the repository, if known."""

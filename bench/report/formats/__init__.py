@@ -1,0 +1,1 @@
+"""The forms of tables and figures: Markdown, LaTeX, terminal, files."""

@@ -1,0 +1,153 @@
+"""Numbers as readers see them, and which of them stand out."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, Literal
+
+import pandas as pd
+
+from repfl.bench.report.artefact_data import BLANK
+from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.core.statistics.seeds import common_floor, mixed
+from repfl.paper_tables.core.statistics.verdict import EXACT
+
+MINUS = "\N{MINUS SIGN}"
+PLUS_MINUS = " ± "
+MARKS = {"measured": "ᵐ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
+"""How well a number is founded."""
+MEANING = {
+    "measured": "measured once",
+    "confirmed": "confirmed on another platform, within a point and the noise of a run",
+    "stale": "stale: made by another version of engine, method or rule, or with other data",
+    "desk": "reduced run: real data, but fewer rounds, clients or seeds, or a smaller model",
+}
+Mark = Literal["best", "second", ""]
+
+
+def plain(value: float, digits: int = 2) -> str:
+    """A number with fixed decimals; a dash where there is none."""
+    if not isfinite(value):
+        return BLANK
+    text = f"{value:.{digits}f}"
+    return text.replace("-", MINUS) if float(text) else text.removeprefix("-")
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A difference with its sign."""
+    text = plain(value, digits)
+    return f"+{text}" if isfinite(value) and float(f"{value:.{digits}f}") > 0 else text
+
+
+def spread(value: float, std: float, digits: int = 2) -> str:
+    """Mean and deviation."""
+    return plain(value, digits) + (
+        f"{PLUS_MINUS}{plain(std, digits)}" if isfinite(value) and isfinite(std) else ""
+    )
+
+
+def published(cell: pd.Series, digits: int) -> str:
+    """The paper's number; what it prints instead where that is no number."""
+    if not isfinite(cell["published"]):
+        return str(cell["printed"]) or BLANK
+    return spread(cell["published"], cell["published_std"], digits)
+
+
+def founded(cell: pd.Series) -> str:
+    """Marks that say how well a number that came with the code is founded, and whether it is of the
+    desk's scale.
+    """
+    return "".join(MARKS[word] for word in _marked(cell))
+
+
+def _marked(cell: Any) -> list[str]:
+    """A number without runs, such as a size, has no scale."""
+    desk = ["desk"] if cell.get("scale") == "desk" and cell["kind"] not in EXACT else []
+    known = isfinite(cell["ours"]) and len(cell["ids"]) > 0
+    return [*_words(cell.get("tier")), *desk] if known else []
+
+
+def _words(tier: object) -> list[str]:
+    """A tier in words; none where a number was computed here, or there is none."""
+    return [word for word in tier.split(", ") if word] if isinstance(tier, str) else []
+
+
+def legend(frame: pd.DataFrame) -> str:
+    """What those marks mean; nothing in a table without any."""
+    words = {word for cell in frame.to_dict("records") for word in _marked(cell)}
+    told = "; ".join(f"{MARKS[word]} {MEANING[word]}" for word in MARKS if word in words)
+    return f"Marks beside our numbers: {told}." if told else ""
+
+
+def gap(cell: pd.Series, digits: int) -> str:
+    """The difference, and its interval where there is one; nothing where the two sides are not
+    comparable.
+    """
+    if not isfinite(cell["difference"]):
+        return ""
+    return signed(cell["difference"], digits) + between(
+        cell["gap_low"], cell["gap_high"], digits, " [{}, {}]"
+    )
+
+
+LEAST = 0.001
+"""P-values below it are not told apart."""
+
+
+def statistic(name: str, value: float) -> str:
+    """A number of a table's statistics; p-values have a digit more, counts have none."""
+    if name == "pairs":
+        return str(int(value))
+    if name.startswith("p ") and value < LEAST:
+        return f"<{LEAST}"
+    return plain(value, 3 if name.startswith("p ") else 2)
+
+
+def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str:
+    """An interval; nothing where there is none."""
+    return (
+        form.format(plain(low, digits), plain(high, digits))
+        if isfinite(low) and isfinite(high)
+        else ""
+    )
+
+
+def marks(
+    table: Table, side: Literal["ours", "published"], *, alone: bool = False
+) -> dict[tuple[str, str], Mark]:
+    """The best and the second number of every column, at the printed precision; ties share their
+    place. Beside printed numbers, ours of a smaller scale have no such marks: they are not
+    comparable; `alone`, a column's need be of one scale only. Ours are not ranked over different
+    seeds: each seed may deal other clients.
+    """
+    found: dict[tuple[str, str], Mark] = {}
+    real = set(table.frame.loc[table.frame["ours"].notna(), "scale"])
+    judged = not alone and (table.frame["source"] != "").any()
+    if side == "ours" and judged and real - {"paper"}:
+        return found
+    ranked = {column.key: column for column in table.layout.columns if column.best}
+    competing = table.frame.loc[
+        ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),
+        ["row", "column", side, "scale", "kind", "by_seed"],
+    ]
+    for key, cells in competing.dropna(subset=[side]).groupby("column", sort=False):
+        trained = cells.loc[~cells["kind"].isin(EXACT), "by_seed"]
+        if (alone and cells["scale"].nunique() > 1) or (side == "ours" and mixed(trained)):
+            continue
+        column = ranked[str(key)]
+        values = cells[side].astype(float).round(column.digits)
+        places = sorted(set(values), reverse=column.best == "high")[:2]
+        names: tuple[Mark, Mark] = ("best", "second")
+        for row, value in zip(cells["row"], values, strict=True):
+            if value in places and len(places) > 1:
+                found[str(row), column.key] = names[places.index(value)]
+    return found
+
+
+def floors(table: Table) -> dict[str, float]:
+    """The majority-class floor of every column that has one, over the seeds that all of its rows
+    have: each seed may deal other clients, with a floor of their own.
+    """
+    grouped = table.frame.groupby("column") if table.layout.floor else ()
+    found = {str(key): common_floor(cells)[0] for key, cells in grouped}
+    return {key: floor for key, floor in found.items() if isfinite(floor)}

@@ -1,0 +1,154 @@
+"""A table as LaTeX: ours over the reported number, with the verdict; or, for a paper of one's own,
+ours alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from textwrap import wrap as fold
+
+import pandas as pd
+
+from repfl.bench.report.artefact_data import ArtefactData, Number
+from repfl.bench.report.formats.formatting import BLANK, MINUS, PLUS_MINUS
+from repfl.bench.report.formats.formatting import MARKS as FOUNDED
+from repfl.bench.report.formats.markdown import grid_of
+from repfl.paper_tables.core.statistics.verdict import EXACT, Verdict
+
+WIDTH, ROWS, HEAD = 96, 24, 14
+"""Characters beside each other and rows below each other in one LaTeX tabular; characters of a line
+of a heading.
+"""
+LETTERS: dict[str, str] = {
+    Verdict.REPRODUCED: "r",
+    Verdict.DIFFERS: "d",
+    Verdict.UNDECIDED: "u",
+    Verdict.OTHER_SCALE: "n",
+}
+TEX = {
+    "\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "[": "{[}", "*": "{*}", "\n": " ",
+    "“": "``", "”": "''", MINUS: "$-$", BLANK: "--",
+    **{letter: rf"\{letter}" for letter in "&%#_${}"},
+    **dict(zip("<>±≤≥×↑↓→∞αβλτθΔ·", map("${}$".format, (
+        "<", ">", r"\pm", r"\leq", r"\geq", r"\times", r"\uparrow", r"\downarrow", r"\rightarrow",
+        r"\infty", r"\alpha", r"\beta", r"\lambda", r"\tau", r"\theta", r"\Delta", r"\cdot",
+    )), strict=True)),
+    **{mark: f"$^{{{word[0]}}}$" for word, mark in FOUNDED.items()},
+}  # fmt: skip
+
+
+def escape(text: str) -> str:
+    """Escape plain text for LaTeX."""
+    return re.sub("|".join(map(re.escape, TEX)), lambda m: TEX[m.group()], text)
+
+
+def latex(sheet: ArtefactData, style: str = "report") -> str:
+    """Return a table for a page with two columns. `paper` has ours alone, without rows and columns
+    that are empty or variants.
+    """
+    if style == "paper":
+        hidden = sheet.aside if sheet.judged else ()
+        shown = grid_of(sheet, _ours, [row for row in sheet.rows if row not in hidden])
+        measured = {number.column for number in sheet.numbers if number.measured}
+        shown = shown[[key for key in shown if key in measured]]
+    else:
+        shown = grid_of(sheet, _both, sheet.rows)
+    heads = {head.key: (escape(head.group), _folded(head.label)) for head in sheet.columns}
+    parts = []
+    for part in _panels(shown):
+        names = [heads[key] for key in part.columns]
+        flat = not any(group for group, _ in names)
+        part.columns = (
+            pd.Index([label for _, label in names]) if flat else pd.MultiIndex.from_tuples(names)
+        )
+        part.index = part.index.map(escape)
+        form = part.style.to_latex(
+            hrules=True, column_format="l" + "c" * part.shape[1], multicol_align="c"
+        )
+        corner = f"\\toprule\n{escape(sheet.corner)} &"
+        parts.append(form.replace("\\toprule\n &", corner, 1))
+    title = re.sub(r"^(Table|Figure) [0-9IVXLC]+: *", "", sheet.title)
+    title = title[:1].upper() + title[1:]
+    floats = []
+    for at, body in enumerate(parts):
+        caption = (
+            f"{title} (continued)."
+            if at
+            else f"{title}. {sheet.caption if style == 'report' else ''}"
+        )
+        label = "" if at else rf"\label{{tab:{sheet.paper}-{sheet.name}}}" + "\n"
+        count = r"\addtocounter{table}{-1}" + "\n" if at else ""
+        notes = "" if at else "\n".join(rf"\par {escape(note)}" for note in _notes(sheet, style))
+        floats.append(
+            "\\begin{table*}\n\\centering\n"
+            f"{count}\\caption{{{escape(caption.strip())}}}\n{label}\\footnotesize\n{body}{notes}\n"
+            "\\end{table*}\n"
+        )
+    return "% \\usepackage{booktabs}\n" + "".join(floats)
+
+
+def _folded(label: str) -> str:
+    """A heading on several lines if it is long."""
+    lines = [escape(line) for line in fold(label, HEAD, break_long_words=False)] or [""]
+    return lines[0] if len(lines) == 1 else r"\shortstack{" + r"\\ ".join(lines) + "}"
+
+
+def _panels(grid: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Parts of a grid that fit on a page, without rows that are empty there."""
+    widths = [
+        max([len(re.sub(r"\\[a-z]+|[{}$^]", "", t)) // 2 + 2 for t in grid[c]] + [9]) for c in grid
+    ]
+    room = WIDTH - max((len(row) for row in grid.index), default=0)
+    at = 0
+    while at < grid.shape[1]:
+        end = at + 1
+        while end < grid.shape[1] and sum(widths[at : end + 1]) <= room:
+            end += 1
+        part = grid.iloc[:, at:end]
+        part = part[(part != "").any(axis="columns")]
+        yield from (part.iloc[first : first + ROWS] for first in range(0, len(part), ROWS))
+        at = end
+
+
+MARKS = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
+
+
+def _both(number: Number) -> str:
+    """Ours over the reported number, with a letter for the verdict."""
+    told = MARKS[number.ours_mark] % escape(number.shown)
+    if not number.source:
+        return told
+    letter = LETTERS.get(number.verdict)
+    reported = MARKS[number.published_mark] % escape(number.published)
+    return rf"\shortstack{{{told}{f'$^{{{letter}}}$' if letter else ''}\\{reported}}}"
+
+
+def _ours(number: Number) -> str:
+    """Ours with the deviation over seeds."""
+    return MARKS[number.ours_mark] % escape(number.ours or BLANK)
+
+
+def _notes(sheet: ArtefactData, style: str) -> Iterator[str]:
+    """What stands below a table."""
+    if style == "report":
+        given = {number.verdict for number in sheet.numbers}
+        told = [f"{letter}: {word}" for word, letter in LETTERS.items() if word in given]
+        if told:
+            yield f"Ours (runs) over the reported number. {'; '.join(told)}."
+        yield from filter(None, [sheet.legend])
+        return
+    done = [number for number in sheet.numbers if number.measured and number.ids]
+    counts = sorted({number.seeds for number in done if PLUS_MINUS in number.ours})
+    if counts:
+        yield f"Mean and standard deviation over {' or '.join(map(str, counts))} runs."
+    small = [number for number in done if number.scale != "paper" and number.kind not in EXACT]
+    if small and sheet.of_a_paper:
+        where = "; ".join(dict.fromkeys(number.where for number in small))
+        word = " and ".join(sorted({number.scale for number in small}))
+        yield f"In {where}, numbers are of the {word} scale: not the protocol of the paper."
+    known = {number.column for number in done}
+    if empty := [head.name for head in sheet.columns if head.key not in known]:
+        yield f"Left out, without any number: {'; '.join(empty)}."
+    if any(number.ours_mark == "best" for number in sheet.numbers):
+        yield "Best in bold, second underlined, within each column."

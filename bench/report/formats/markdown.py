@@ -1,0 +1,80 @@
+"""A table as Markdown: ours over the reported number, with the verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+
+from repfl.bench.report.artefact_data import ArtefactData, Number
+
+Cell = Callable[[Number], str]
+
+
+def grid_of(sheet: ArtefactData, text: Cell, rows: Sequence[str]) -> pd.DataFrame:
+    """Return the texts of a table by row and column, the majority class last."""
+    numbers, keys = sheet.at(), [head.key for head in sheet.columns]
+    cells = {row: [numbers.get((row, key)) for key in keys] for row in rows}
+    lines = {row: [text(n) if n else "" for n in found] for row, found in cells.items()}
+    if any(head.floor for head in sheet.columns):
+        lines["majority class"] = [head.floor for head in sheet.columns]
+    return pd.DataFrame.from_dict(lines, orient="index", columns=keys)
+
+
+def markdown(sheet: ArtefactData) -> str:
+    """Return one Markdown table per heading; best in bold, second underlined."""
+    parts = [f"# {sheet.title}", sheet.caption]
+    if sheet.judged:
+        parts.append("Each cell: ours (runs), the reported number, difference and verdict.")
+    grid = grid_of(sheet, _markdown_cell, sheet.rows)
+    rows = [f"*{name(row)}*" if row in sheet.aside else name(row) for row in grid.index]
+    for group, heads in sheet.groups:
+        cells = grid[[head.key for head in heads]].to_numpy().tolist()
+        lines = [[row, *rest] for row, rest in zip(rows, cells, strict=True) if any(rest)]
+        top = [name(sheet.corner), *(name(head.label) for head in heads)]
+        parts += ([f"## {group}"] if group else []) + [_table(top, lines)]
+    if sheet.orders:
+        parts.append(
+            _table(ORDERS, [[name(text) for text in vars(o).values()] for o in sheet.orders])
+        )
+    if sheet.summary and not sheet.judged:
+        head, *lines = [[name(text) for text in line] for line in sheet.summary]
+        told = _table([name(sheet.corner), *head[1:]], lines)
+        parts.append(f"**Statistics over all columns**\n\n{told}\n\n{sheet.tested}")
+    parts += [
+        sheet.legend,
+        _bullets("Remarks", sheet.remarks),
+        _bullets("What our runs show", sheet.findings),
+        _bullets("Notes", sheet.notes),
+        _bullets("Claims, in our words", [claim.line for claim in sheet.claims]),
+    ]
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+ORDERS = ["Does the order of the rows hold?", "rows", "Kendall's τ", "best, reported", "best, ours"]
+
+
+def _markdown_cell(number: Number) -> str:
+    lines = [MARKED[number.ours_mark].format(name(number.shown))]
+    if number.source:
+        judged = " ".join(filter(None, (number.difference, number.verdict_with_mark)))
+        lines += [MARKED[number.published_mark].format(name(number.published)), name(judged)]
+    return "<br>".join(lines)
+
+
+MARKED = {"best": "**{}**", "second": "<u>{}</u>", "": "{}"}
+
+
+def name(text: str) -> str:
+    """Escape text for the cell of a Markdown table."""
+    return re.sub(r"([\\|<*`])", r"\\\1", " ".join(text.split()))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _bullets(title: str, lines: Sequence[str]) -> str:
+    return f"**{title}**\n\n" + "\n".join(f"- {line}" for line in lines) if lines else ""

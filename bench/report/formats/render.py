@@ -1,0 +1,142 @@
+"""Tables and figures as files: csv, Markdown and LaTeX for tables; SVG, PNG and PDF for figures."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+from repfl.bench.errors import with_class
+from repfl.bench.report.artefact_data import ArtefactData
+from repfl.bench.report.formats.latex import latex
+from repfl.bench.report.formats.markdown import markdown
+from repfl.paper_tables.core.drawing import figure_style
+from repfl.paper_tables.core.result import Absent, Figure, Result, Table
+
+PUBLISHED = (
+    "published", "published_std", "printed", "source",
+    "difference", "gap_low", "gap_high", "verdict", "kind", "mark", "basis",
+)  # fmt: skip
+"""What a table says of published numbers, and leaves out where there are none."""
+
+# -- csv -------------------------------------------------------------------------------------------
+
+
+def csv(result: Table | Figure) -> str:
+    """The numbers in long form."""
+    if isinstance(result, Figure):
+        return _csv(result.data)
+    labels = {c.key: c.name for c in result.layout.columns}
+    units = {c.key: c.unit for c in result.layout.columns}
+    frame = result.frame.assign(
+        label=result.frame["column"].map(labels),
+        unit=result.frame["column"].map(units),
+        ids=[" ".join(ids) for ids in result.frame["ids"]],
+    )
+    first = ("row", "column", "label", "unit")
+    left_out = () if result.printed else PUBLISHED
+    rest = [c for c in result.frame.columns if c not in (*first, *left_out)]
+    return _csv(frame[[*first, *rest]])
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    # joined with a part that has no line, a column of numbers becomes one of objects, which would
+    # be written in full
+    told = frame.drop(columns=["by_seed", "readings"], errors="ignore")
+    return told.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+ENDINGS = ("csv", "md", "tex", "svg", "png", "pdf")
+
+
+def write(
+    results: Sequence[Result],
+    tell: Callable[[Result], ArtefactData],
+    out: Path,
+    style: str = "report",
+) -> tuple[list[ArtefactData], dict[str, str]]:
+    """Write every form of every artefact; return the sheets, and what failed by `paper/artefact`.
+
+    An artefact that cannot be rendered becomes `Absent`, and what an earlier report drew of it
+    goes.
+    """
+    sheets, failed = [], {}
+    for result in results:
+        place = out / result.paper / result.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            sheet = tell(result)
+            written = _write(result, sheet, place, style)
+        except OSError:  # the disk's fault, and the end of the whole report
+            raise
+        except Exception as error:  # one artefact's fault must not cost the others
+            why = failed[result.key] = with_class(error)
+            about = result.paper, result.name, result.title
+            sheet = tell(Absent(*about, f"Could not be rendered ({why}).", result.scale))
+            written = []
+            for ending in ENDINGS:
+                _beside(place, ending).unlink(missing_ok=True)
+        files = tuple(path.relative_to(out).as_posix() for path in written)
+        sheets.append(replace(sheet, files=files))
+    return sheets, failed
+
+
+def _beside(place: Path, ending: str) -> Path:
+    return place.with_name(f"{place.name}.{ending}")
+
+
+def _write(result: Result, sheet: ArtefactData, place: Path, style: str) -> list[Path]:
+    """Write every form of one artefact."""
+    texts = {"csv": csv(result)} if isinstance(result, Table | Figure) else {}
+    if isinstance(result, Table):
+        texts |= {"md": markdown(sheet), "tex": latex(sheet, style)}
+    for ending, text in texts.items():
+        _beside(place, ending).write_text(text, encoding="utf-8", newline="\n")
+    made = [_beside(place, ending) for ending in texts]
+    if isinstance(result, Figure):
+        with figure_style.style():
+            made += _draw(result, place)
+    return made
+
+
+def _draw(figure: Figure, place: Path) -> list[Path]:
+    """Draw a figure once. Each canvas writes its own format: `savefig` would draw it again."""
+    canvas = figure.draw(figure_style.sheet)
+    if figure.stamp:
+        canvas.suptitle(figure.stamp, fontsize=8, color="0.35", x=0.01, ha="left")
+    png, pdf, svg = (_beside(place, ending) for ending in ("png", "pdf", "svg"))
+    FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
+    canvas.set_layout_engine("none")  # it is laid out now
+    FigureCanvasPdf(canvas).print_pdf(pdf, metadata={"CreationDate": None})
+    written = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.key}):
+        FigureCanvasSVG(canvas).print_svg(written, metadata={"Date": None, "Creator": None})
+    svg.write_text(inline(written.getvalue()), encoding="utf-8", newline="\n")
+    return [svg, png, pdf]
+
+
+TAG, LONG = re.compile(r"<[^>]*>"), re.compile(r"(\d+\.\d\d)\d+")
+"""Only coordinates are shortened, which stand in tags: labels are text."""
+INK = re.compile(r"(fill|stroke): ?(#000000|#0f0f0f|#262626|#595959|black)\b")
+
+
+def inline(text: str) -> str:
+    """Return SVG for a page: without a prologue and a background, in the page's own colour."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r'<g id="patch_1">.*?</g>', "", text, count=1, flags=re.DOTALL)
+    text = re.sub(r"fill: ?#ffffff(?=[;\"])", "fill: none", text)
+    text = INK.sub(r"\1: currentColor", text)
+    text = text.replace("stroke: #cccccc", "stroke: currentColor; stroke-opacity: 0.2")
+    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    return TAG.sub(lambda tag: LONG.sub(r"\1", tag[0]), text)

@@ -1,0 +1,151 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as Grid
+from rich.text import Text
+
+from repfl.bench.report import overview
+from repfl.bench.report.artefact_data import BLANK, ArtefactData, Head, Number
+from repfl.paper_tables.core.statistics.verdict import Verdict
+
+COLOURS = {
+    Verdict.REPRODUCED: "green",
+    Verdict.UNDECIDED: "blue",
+    Verdict.DIFFERS: "red",
+    Verdict.OTHER_SCALE: "dim",
+    Verdict.MISSING: "yellow",
+}
+STYLES = {"best": "bold", "second": "underline", "": ""}
+FEW, REMARKS = 3, 4
+"""As many tables and figures are shown in full, and as many remarks of one."""
+LONGEST_NAME = 40
+"""Characters of a row's name in one line; a longer name is wrapped."""
+MEASURE = 10_000
+"""A width in which every table fits."""
+MAJORITY = "majority class"
+CLAIMS = ("claims hold", "fail", "undecided")
+TOY = "embedded digits, a few rounds: this shows that the code works, and nothing about a paper"
+
+
+def show(sheets: Sequence[ArtefactData], console: Console) -> None:
+    """Print a few tables and figures in full, or a line for each of many; then the verdicts."""
+    if len(sheets) > FEW:
+        _show_lines(sheets, console)
+    else:
+        for sheet in sheets:
+            _show_one(sheet, console)
+    _show_verdicts([sheet for sheet in sheets if sheet.scale != "smoke"], console)
+
+
+def _file(sheet: ArtefactData) -> str:
+    return next((file for end in ("png", "md") for file in sheet.files if file.endswith(end)), "")
+
+
+def _show_one(sheet: ArtefactData, console: Console) -> None:
+    if sheet.kind == "absent":
+        why = (sheet.caption, "yellow")
+        console.print(Text.assemble((sheet.key, "bold"), f"  {sheet.title}: ", why))
+        return
+    console.print(Text(f"\n{sheet.key}  {sheet.title} ({sheet.scale} scale)", style="bold"))
+    if sheet.kind == "figure":
+        console.print(Text(f"  {_file(sheet)}"))
+    for heads in _blocks(sheet, console):
+        console.print(_grid(sheet, heads))
+    toy = [TOY] if sheet.scale == "smoke" and sheet.of_a_paper else []
+    more = len(sheet.remarks) - REMARKS
+    rest = [f"and {more} more remarks in the report"] if more > 0 else []
+    claims = [claim.line for claim in sheet.claims if not toy]
+    for style, lines in (
+        ("yellow", [*toy, *(() if sheet.judged else sheet.notes)]),
+        ("", sheet.findings),
+        ("dim", [*filter(None, [sheet.legend]), *sheet.remarks[:REMARKS], *rest, *claims]),
+    ):
+        for line in lines:
+            console.print(Text(f"  {line}", style=style))
+
+
+def _blocks(sheet: ArtefactData, console: Console) -> Iterator[list[Head]]:
+    """Yield the columns, as many at a time as the terminal shows in full."""
+    block: list[Head] = []
+    for head in sheet.columns:
+        wide = _grid(sheet, [*block, head])
+        options = console.options.update(width=MEASURE)
+        if block and Measurement.get(console, options, wide).maximum > console.width:
+            yield block
+            block = []
+        block.append(head)
+    if block:
+        yield block
+
+
+def _grid(sheet: ArtefactData, heads: Sequence[Head]) -> Grid:
+    """Return a table of some columns: published and ours above difference and verdict."""
+    grid = Grid(header_style="bold", pad_edge=False)
+    names = [*sheet.rows, sheet.corner, MAJORITY if any(head.floor for head in heads) else ""]
+    grid.add_column(sheet.corner, width=min(max(map(cell_len, names)), LONGEST_NAME))
+    sides = "\npublished | ours (seeds)" if sheet.judged else ""
+    for head in heads:
+        label = f"{head.group}\n{head.label}".strip()
+        grid.add_column(f"{label}{sides}", justify="right", no_wrap=True)
+    found = sheet.at()
+    for row in sheet.rows:
+        cells = [found.get((row, head.key)) for head in heads]
+        if any(cell is not None and (sheet.judged or cell.measured) for cell in cells):
+            grid.add_row(row, *map(_text, cells))
+    if any(head.floor for head in heads):
+        grid.add_section()
+        grid.add_row(MAJORITY, *(head.floor or BLANK for head in heads))
+    return grid
+
+
+def _text(cell: Number | None) -> Text:
+    text = Text()
+    if cell is None:
+        return text
+    if cell.source:
+        text.append(cell.published or BLANK, STYLES[cell.published_mark]).append(" | ")
+    text.append(cell.shown, STYLES[cell.ours_mark])
+    if cell.verdict:  # marks are left to the files: screens are narrow
+        text.append(f"\n{cell.difference} ").append(cell.verdict, COLOURS[Verdict(cell.verdict)])
+    return text
+
+
+def _show_lines(sheets: Sequence[ArtefactData], console: Console) -> None:
+    """Print one line per table or figure, without columns that are empty in all of them."""
+    counted = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
+    verdicts = [v for v in overview.STATES if any(s.verdicts[v] for s in counted.values())]
+    grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("artefact", "published", *verdicts, "claims hold", "file"):
+        side = "left" if name in ("artefact", "file") else "right"
+        grid.add_column(name.replace(" ", "\n"), justify=side, no_wrap=True)  # type: ignore[arg-type]
+    room = max(12, console.width - 110)
+    grid.add_column("title", no_wrap=True, overflow="ellipsis", max_width=room)
+    for sheet in sheets:
+        told = counted[sheet.key]
+        given = [str(told.verdicts[v] or "") for v in verdicts]
+        absent = Text("absent: " + sheet.caption, style="yellow")
+        title = absent if sheet.kind == "absent" else Text(sheet.title)
+        held = f"{told.held['holds']}/{sum(told.held.values())}" if told.claims else ""
+        grid.add_row(sheet.key, str(len(told.numbers) or ""), *given, held, _file(sheet), title)
+    console.print(grid)
+
+
+def _show_verdicts(sheets: Sequence[ArtefactData], console: Console) -> None:
+    grid = Grid(title="Published numbers", title_justify="left", header_style="bold")
+    for name in ("paper", "numbers", *overview.STATES, "in sentences", *CLAIMS):
+        grid.add_column(name, justify="left" if name == "paper" else "right")
+    told = [each for each in overview.summaries(sheets, {}) if each.published]
+    for each in told:
+        holds, fails, contradicted, open_, _ = each.held.values()
+        claims = (holds, fails + contradicted, open_)
+        counts = (each.published, *each.verdicts.values(), each.sentences, *claims)
+        grid.add_row(each.paper, *(str(n) if n else BLANK for n in counts))
+    if told:
+        console.print("")
+        console.print(grid)

@@ -1,0 +1,187 @@
+"""The numbers behind one claim or one published number, from a folder of records and from the
+results that come with the code.
+
+A claim has the id that its paper's page of claims shows (`fedobp/best-in-table3`); a published
+number is named by its file and line (`fedobp/table3.csv:14`). An artefact (`fedpurin/table1`) lists
+its numbers and claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from repfl.bench.errors import Corrupt, UserError, unknown
+from repfl.bench.evidence import artefacts
+from repfl.bench.evidence.library import Library
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.report.artefact_data import BLANK, Number
+from repfl.bench.report.claim_words import standing
+from repfl.bench.report.to_sheet import sheet_of
+from repfl.bench.store.store import Store
+from repfl.paper_tables.core.published import read_published
+from repfl.paper_tables.core.result import Claim, Result
+
+SCALES = ("paper", "desk")
+NO_RECORDS = Path("no results here")
+
+
+@cache
+def made(
+    paper: str, scale: str, records: Path = NO_RECORDS, artefact: str = ""
+) -> tuple[Result, ...]:
+    """Return a paper's tables and figures, or one, from records and else from published results."""
+    if scale not in grids.read(grids.files()[paper]).file.scales:
+        return ()
+    planned = plan(Selection(scale=scale, papers=[paper]))
+    planned = [item for item in planned if artefact in ("", item.artefact)]
+    if not planned:
+        return ()
+    found = artefacts.make(planned, Library(Store(records)))
+    if found.problems:
+        raise Corrupt("; ".join(found.problems))
+    return tuple(found.results)
+
+
+def listed(key: str) -> bool:
+    """Return whether an artefact shows published numbers or has claims."""
+    paper, _, name = key.partition("/")
+    results = (result for scale in SCALES for result in made(paper, scale, artefact=name))
+    return any(result.claims or _numbers(result) for result in results)
+
+
+def told(name: str, records: Path, again: str) -> list[str]:
+    """Return what is known of a claim or a published number, line by line. `again` are the options
+    by which a command finds the same plug-ins and records.
+    """
+    paper, _, rest = name.partition("/")
+    if not rest:
+        raise UserError(
+            f"{name!r} is not valid; valid: PAPER/CLAIM, PAPER/FILE:LINE or PAPER/ARTEFACT, such as"
+            " fedobp/table3; `repfl list claims` lists claims"
+        )
+    if paper not in grids.files():
+        raise unknown("paper", paper, grids.files())
+    whole = rest in grids.read(grids.files()[paper]).file.artefacts
+    find = _artefact if whole else _number if ".csv:" in rest else _claim
+    known: dict[str, None] = {}
+    lines = [
+        line
+        for scale in SCALES
+        for result in made(paper, scale, records, rest if whole else "")
+        for line in find(result, rest, known, again)
+    ]
+    if not lines and whole:
+        raise UserError(
+            f"{name}: prints no number that stands in {paper}'s published/, and has no claim"
+        )
+    if not lines and find is _claim:
+        artefacts_ = grids.read(grids.files()[paper]).file.artefacts
+        raise unknown("claim, table or figure", rest, [*known, *artefacts_], paper)
+    if not lines:
+        raise unknown("number", rest, known, paper)
+    return lines
+
+
+def _claim(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
+    for claim in result.claims:
+        known[claim.id] = None
+        if claim.id == rest:
+            yield from _claim_lines(result, claim, again)
+
+
+def _claim_lines(result: Result, claim: Claim, again: str) -> Iterator[str]:
+    """A claim at one scale, and the command that makes it again."""
+    yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
+    yield f"  {claim.text} (in our words)"
+    printed = "; in the paper's own numbers: holds" if claim.printed else ""
+    yield f"  {standing(claim)}{printed}"
+    yield f"  {claim.detail}"
+    if claim.sources:
+        yield f"  stated in published/: {', '.join(claim.sources)}"
+    yield from _commands(result, again)
+
+
+def _number(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
+    """A published number, as a table, a figure or a claim shows it."""
+    for claim in result.claims:
+        known |= dict.fromkeys(claim.sources)
+        if rest in claim.sources:
+            yield from _claim_lines(result, claim, again)
+    for number in _numbers(result):
+        known[number.source] = None
+        if number.source == rest:
+            yield from _number_lines(result, number, again)
+
+
+def _artefact(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
+    """List all numbers and claims of an artefact."""
+    numbers = _numbers(result)
+    if numbers or result.claims:
+        yield f"{result.key} at the {result.scale} scale"
+        for number in numbers:
+            place = f"{number.row}, {number.where}"
+            yield f"  {result.paper}/{number.source}  {place}: {_figures(number)}, {number.verdict}"
+        for claim in result.claims:
+            yield f"  {result.paper}/{claim.id}: {claim.text} ({standing(claim)})"
+
+
+def _numbers(result: Result) -> list[Number]:
+    """The published numbers of a table or a figure, each with ours."""
+    rows = read_published(grids.folder(result.paper) / "published").by_source
+    return [number for number in sheet_of(result, rows).numbers if number.source]
+
+
+def _number_lines(result: Result, number: Number, again: str) -> Iterator[str]:
+    yield f"{result.paper}/{number.source} at the {result.scale} scale ({result.key})"
+    runs = f" ({number.seeds} run{'s' * (number.seeds > 1)})" if number.seeds else ""
+    yield f"  {number.row}, {number.where}: {_figures(number)}{runs}"
+    gap = f" {number.difference}" if number.difference else ""
+    how = "; see bench/STATISTICS.md" if gap else ""
+    yield f"  {number.verdict} ({number.kind}){gap}: {number.basis or 'no number of ours'}{how}"
+    if number.ids:
+        yield f"  cells: {' '.join(each[:12] for each in number.ids)} (`repfl show CELL`)"
+    yield from _commands(result, again, number)
+
+
+def _figures(number: Number) -> str:
+    return f"reported {number.published}, ours {number.ours or BLANK}"
+
+
+def _commands(result: Result, again: str, number: Number | None = None) -> Iterator[str]:
+    """The commands that report and that run it: of one number, only the cells that it needs."""
+    asked = f"--scale {result.scale} --artefact {result.key}"
+    yield f"  report: repfl report {asked}{again}"
+    cells = dict.fromkeys(each[:12] for each in (_needed(result, number) if number else ()))
+    if number and not cells:
+        yield f"  no cell of this row and column at this scale; all: repfl plan {asked}{again}"
+        return
+    named = "".join(f" --cell {each}" for each in cells)
+    run, fresh = ("re-run", " --fresh") if number and number.ids else ("run", "")
+    yield f"  {run}: repfl reproduce {asked}{named}{again}{fresh}"
+
+
+def _needed(result: Result, number: Number) -> Sequence[str]:
+    """The cells that a number rests on or will; none if no cell is of its row and column."""
+    planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
+    place = number.row, number.column
+    return number.ids or [each.cell.id for each in planned if (each.row, each.column) == place]
+
+
+def all_claims() -> list[dict[str, Any]]:
+    """Return every claim of the papers, with its standing by the runs of the paper's scale."""
+    return [
+        {
+            "claim": f"{result.paper}/{claim.id}",
+            "artefact": result.key,
+            "standing": standing(claim),
+            "text": claim.text,
+            "sources": list(claim.sources),
+        }
+        for paper in grids.files()
+        for result in made(paper, "paper")
+        for claim in result.claims
+    ]

@@ -1,0 +1,1 @@
+"""From files to prepared data: archives, folders of images, arrays, client files."""

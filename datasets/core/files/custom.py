@@ -1,0 +1,285 @@
+"""Descriptions of users' own datasets, one function per form of data.
+
+    register(from_folder("birds", "photos/birds", shape=(32, 32, 3)))
+
+Classes and shape are part of a description, so that cells can be planned without the data. Arrays
+come with their description; other data are read once, by `repfl data get NAME`, and then mapped
+into memory like any other dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+import numpy as np
+
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.files.arrow import class_names, is_saved, read_saved
+from repfl.datasets.core.files.readers import (
+    as_pixels,
+    class_folders,
+    read_classes,
+    reading,
+    split_folders,
+)
+from repfl.datasets.core.paths import real_path
+from repfl.datasets.core.registry import Arrays, Dataset, Reader
+from repfl.datasets.core.registry import register as register
+
+Shape = tuple[int, int, int] | tuple[int]
+"""(height, width, channels) of images, or (F,) of vectors of F features."""
+Split = Arrays | tuple[Any, Any]
+"""Inputs and labels, optionally with groups and source ids."""
+
+
+def from_arrays(
+    name: str,
+    make: Callable[[], Mapping[str, Split]],
+    *,
+    classes: Sequence[str],
+    shape: Shape,
+    **facts: Any,
+) -> Dataset:
+    """Describe what a function returns: inputs and labels of train, test and perhaps val, or all.
+
+    Images are uint8 [n, H, W, C]; features become float32 [n, F].
+    """
+
+    def read(_: Path) -> dict[str, Arrays]:
+        with _errors_of(name):
+            parts = make()
+        if not isinstance(parts, Mapping):
+            told = f"returns {type(parts).__name__}; it returns splits by name"
+            raise DataError(f"{name}: the function that makes it {told}")
+        return {split: _arrays(name, split, part, len(shape)) for split, part in parts.items()}
+
+    return _describe(name, read, classes, shape, embedded=True, **facts)
+
+
+def from_npz(
+    name: str, path: Path | str, *, classes: Sequence[str], shape: Shape, **facts: Any
+) -> Dataset:
+    """Describe an .npz file with `train_images` (or `train_features`) and `train_labels`.
+
+    The same for test; `train_groups` and `train_source_ids` are optional.
+    """
+    inputs, file = "images" if len(shape) == 3 else "features", real_path(path)
+    parts = (inputs, "labels", "groups", "source_ids")
+
+    def read(_: Path) -> dict[str, Arrays]:
+        with reading(file), np.load(file, allow_pickle=False) as packed:
+            content = dict(packed)
+        splits = [key.removesuffix(f"_{inputs}") for key in content if key.endswith(f"_{inputs}")]
+        valid = [f"{split}_{part}" for split in splits for part in parts]
+        if unknown := [key for key in content if key not in valid]:
+            valid = valid or [f"train_{part}" for part in parts]
+            raise DataError(
+                f"{file} has {unknown[0]}, which is not read; valid: {', '.join(valid)}"
+            )
+        try:
+            return {
+                split: _arrays(
+                    name,
+                    split,
+                    Arrays(
+                        content[f"{split}_{inputs}"],
+                        content[f"{split}_labels"],
+                        content.get(f"{split}_groups"),
+                        content.get(f"{split}_source_ids"),
+                    ),
+                    len(shape),
+                )
+                for split in splits
+            }
+        except KeyError as error:
+            raise DataError(f"{file} has no {error}; it has {', '.join(content)}") from None
+
+    return _describe(name, read, classes, shape, **facts)
+
+
+def from_folder(
+    name: str,
+    path: Path | str,
+    *,
+    shape: tuple[int, int, int],
+    classes: Sequence[str] = (),
+    **facts: Any,
+) -> Dataset:
+    """Describe images in one folder per class, with or without folders train/, val/ and test/.
+
+    Images are resized. The default classes are the names of the folders.
+    """
+    folder = real_path(path)
+    classes = tuple(classes) or _class_names(name, folder)
+
+    def read(_: Path) -> dict[str, Arrays]:
+        return {
+            split: read_classes(root, classes, shape, resize=True)
+            for split, root in _roots(folder).items()
+        }
+
+    return _describe(name, read, classes, shape, resize=True, **facts)
+
+
+def from_saved(
+    name: str, path: Path | str, *, shape: tuple[int, int, int], **facts: Any
+) -> Dataset:
+    """Describe images in a folder that Hugging Face's `save_to_disk` wrote. Images are resized."""
+    folder = real_path(path)
+    if not is_saved(folder):
+        raise DataError(f"{name}: {folder} is no folder that `save_to_disk` wrote")
+    classes = class_names(folder)
+
+    def read(_: Path) -> dict[str, Arrays]:
+        return read_saved(folder, classes, shape, resize=True)
+
+    return _describe(name, read, classes, shape, resize=True, **facts)
+
+
+def from_class(
+    name: str,
+    kind: str | Callable[..., Any],
+    *,
+    classes: Sequence[str],
+    shape: tuple[int, int, int],
+    splits: Sequence[str] = ("train", "test"),
+    options: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> Dataset:
+    """Describe a dataset class, such as `torchvision.datasets:USPS` or one of medmnist.
+
+    Its items are pairs of an image and a label. It is given `root`, `download`, and `train` or
+    `split`, if it has these parameters.
+    """
+
+    def read(folder: Path) -> dict[str, Arrays]:
+        make = _imported(kind) if isinstance(kind, str) else kind
+        known = signature(make).parameters
+        if "train" in known:
+            choices: dict[str, dict[str, Any]] = {
+                "train": {"train": True},
+                "test": {"train": False},
+            }
+        elif "split" in known:
+            choices = {split: {"split": split} for split in splits}
+        else:
+            choices = {"all": {}}
+        place = {"root": str(folder), "download": True}
+        place = {key: value for key, value in place.items() if key in known}
+        with reading(folder):
+            return {
+                split: _pairs(make(**choice, **place, **(options or {})), shape)
+                for split, choice in choices.items()
+            }
+
+    return _describe(name, read, classes, shape, resize=True, **facts)
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _describe(
+    name: str, read: Reader, classes: Sequence[str], shape: Shape, **facts: Any
+) -> Dataset:
+    """Return a description without published facts."""
+    images = len(shape) == 3
+    if len(shape) not in (1, 3) or (len(shape) == 3 and shape[0] != shape[1]):
+        raise DataError(
+            f"{name}: shape {shape} is not valid; valid: (height, width, channels) of square"
+            " images, or (F,) of features"
+        )
+    defaults = {"title": name, "homepage": "", "licence": "", "citation": ""}
+    return Dataset(
+        **{
+            **defaults,
+            **({} if images else {"features": True, "scale": 1.0}),
+            **facts,
+            "name": name,
+            "classes": tuple(map(str, classes)),
+            "shape": shape if images else (1, 1, *shape),
+            "editions": (),
+            "read": read,
+        }
+    )
+
+
+@contextmanager
+def _errors_of(name: str) -> Iterator[None]:
+    """Turn whatever a user's function raises into one line with its place."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        at = extract_tb(error.__traceback__)[-1]
+        raise DataError(
+            f"{name}: the function that makes it raised {type(error).__name__}: {error}"
+            f" ({at.filename}, line {at.lineno})"
+        ) from error
+
+
+def _arrays(name: str, split: str, part: Split, dimensions: int) -> Arrays:
+    """Return one split in the form of the cache; `dimensions` is 3 for images, 1 for features."""
+    inputs, labels, *sides = (None if side is None else np.asarray(side) for side in part)
+    where = f"{name} {split}"
+    if inputs is None or labels is None or len(inputs) != len(labels):
+        raise DataError(f"{where}: needs as many labels as inputs")
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise DataError(f"{where}: labels are {labels.dtype}, not integers from 0")
+    for side in sides:
+        if side is not None and (side.shape != (len(labels),) or side.dtype.kind not in "iu"):
+            raise DataError(f"{where}: groups and source ids are one integer per sample")
+    if dimensions == 1:
+        if inputs.ndim != 2 or not np.isfinite(inputs).all():
+            raise DataError(f"{where}: features are finite numbers [n, F]")
+        inputs = np.ascontiguousarray(inputs, "<f4")[:, None, None, :]
+    elif inputs.dtype != np.uint8 or inputs.ndim not in (3, 4):
+        raise DataError(
+            f"{where}: images are {inputs.dtype} {list(inputs.shape)}, not uint8 [n, H, W, C]"
+        )
+    elif inputs.ndim == 3:
+        inputs = inputs[..., None]
+    integers = [None if side is None else side.astype(np.int64) for side in sides]
+    return Arrays(inputs, labels.reshape(-1).astype(np.int64), *integers)
+
+
+def _roots(folder: Path) -> dict[str, Path]:
+    """Return the folder of each split; the folder itself if there are none."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder of images")
+    return split_folders(folder.iterdir()) or {"all": folder}
+
+
+def _class_names(name: str, folder: Path) -> tuple[str, ...]:
+    """Return the names of the class folders."""
+    try:
+        roots = _roots(folder)
+    except DataError as error:
+        raise DataError(f"{name}: {error}; name its classes if it is on another machine") from None
+    root = roots.get("train") or next(iter(roots.values()))
+    return tuple(path.name for path in class_folders(root))
+
+
+def _imported(kind: str) -> Callable[..., Any]:
+    module, _, cls = kind.partition(":")
+    try:
+        imported: Callable[..., Any] = getattr(import_module(module), cls)
+    except (ImportError, AttributeError, ValueError):
+        raise DataError(f"there is no {kind}; such as torchvision.datasets:USPS") from None
+    return imported
+
+
+def _pairs(items: Any, shape: tuple[int, int, int]) -> Arrays:
+    """Return pairs of an image and a label as arrays."""
+    images, labels = [], []
+    for index in range(len(items)):
+        image, label = items[index]
+        images.append(as_pixels(image, f"image {index}", shape, resize=True))
+        labels.append(int(np.asarray(label).item()))
+    return Arrays(np.stack(images), np.array(labels, np.int64))

@@ -1,0 +1,1 @@
+"""What papers say in sentences, weighed on their numbers and on ours."""

@@ -1,0 +1,1 @@
+"""Figures: their common style, the plots, and captions."""

@@ -1,0 +1,1 @@
+"""The statistics behind verdicts: noise of runs, intervals, comparisons."""

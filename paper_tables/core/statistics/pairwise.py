@@ -1,0 +1,131 @@
+"""Comparisons of all pairs of rows, each pair with a variance of its own (Games-Howell).
+
+Rows are compared within studies, which share partition, initial values and batches. A row's
+variance is of what is left of its scores without row and study; with few studies it is moderated by
+those of the other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from math import nan, sqrt
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from repfl.paper_tables.core.statistics import noise
+from repfl.paper_tables.core.statistics.intervals import LEVEL, half_width, pooled
+
+FEWEST_BLOCKS = 3
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The variances of rows, and how many blocks their means are over."""
+
+    variances: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=["variance", "df"], dtype=float)
+    )
+    blocks: int = 0
+
+    @property
+    def half(self) -> pd.Series:
+        """Half of the 95 % interval of each row's mean, without what all rows of a study share."""
+        known = self.variances
+        half = half_width(known["variance"], known["df"], 1 / max(1, self.blocks))
+        return pd.Series(half, index=known.index, dtype=float)
+
+    def error(self, first: str, second: str) -> tuple[float, float]:
+        """Return the standard error of a difference of means and its degrees of freedom (Welch),
+        NaN if they are unknown.
+        """
+        if not {first, second} <= set(self.variances.index):
+            return nan, nan
+        variance, df = (self.variances.loc[[first, second], name] for name in ("variance", "df"))
+        whole = float(variance.sum())
+        square = float((variance**2 / df).sum())
+        return sqrt(whole / self.blocks), whole**2 / square if square else float(df.min())
+
+    def apart(self, first: str, second: str) -> float:
+        """Return how far the means of two rows must lie from each other to differ significantly,
+        whichever pair one looks at: half of their simultaneous 95 % interval.
+        """
+        error, df = self.error(first, second)
+        # whole degrees of freedom, rounded down, since each quantile takes long
+        return (
+            nan
+            if np.isnan(error)
+            else studentized_range(len(self.variances), int(df)) * error / sqrt(2)
+        )
+
+    def p(self, first: str, second: str, gap: float) -> float:
+        """Return how often two of so many equal rows are this far apart."""
+        error, df = self.error(first, second)
+        if np.isnan(error) or np.isnan(gap):
+            return nan
+        ratio = abs(gap) / error * sqrt(2) if error else np.inf * abs(gap)
+        return float(stats.studentized_range.sf(ratio, len(self.variances), df))
+
+
+@cache
+def studentized_range(rows: int, df: float) -> float:
+    """Return how many standard errors lie between the best and the worst of equal rows."""
+    return float(stats.studentized_range.ppf(LEVEL, rows, max(1, df)))
+
+
+def interaction(wide: pd.DataFrame) -> pd.DataFrame:
+    """Return scores [row, study] of complete rows without the means of rows and studies."""
+    complete = wide.dropna()
+    rest = complete.sub(complete.mean(axis="columns"), axis="index")
+    return rest - rest.mean(axis="index")
+
+
+def pairs(parts: Iterable[pd.DataFrame]) -> Pairs:
+    """Return the variances of rows from scores [row, study] of one or several columns."""
+    squares, df = pd.Series(dtype=float), pd.Series(dtype=float)
+    studies = 0
+    for wide in parts:
+        rest = interaction(wide)
+        rows, count = rest.shape
+        if min(rows, count) > 1:
+            studies += count
+            squares = squares.add((rest**2).sum(axis="columns") * rows / (rows - 1), fill_value=0.0)
+            df = df.add(pd.Series(float(count - 1), index=rest.index), fill_value=0.0)
+    return Pairs(moderated(squares / df, df), studies) if len(df) else Pairs()
+
+
+def moderated(variances: pd.Series, df: pd.Series) -> pd.DataFrame:
+    """Return the variances of rows and their degrees of freedom, each moved towards those of the
+    others the more, the fewer degrees of freedom it has and the more alike the others are.
+    """
+    names = [str(name) for name in variances.index]
+    groups = pd.DataFrame(
+        {"setting": names, "variance": variances.to_numpy().clip(1e-12), "df": df.to_numpy()}
+    ).assign(shared=False)
+    known = [
+        pooled(noise.predict(groups.drop(index=place)), (row["variance"], row["df"]))
+        for place, row in groups.iterrows()
+    ]
+    # the others know nothing of a loud row among quiet ones: no variance is made smaller
+    own = groups["variance"]
+    told = {"variance": [max(each.variance, v) for each, v in zip(known, own, strict=True)]}
+    return pd.DataFrame(told | {"df": [each.df for each in known]}, index=variances.index)
+
+
+def against_leader(wide: pd.DataFrame, leader: str) -> pd.DataFrame:
+    """Return every row's mean difference to one over columns (column, study), and its chance.
+
+    The leader is found in the same data, so a correction for the number of comparisons with it,
+    such as Holm's, is not enough: p is for all pairs.
+    """
+    gaps = wide.drop(index=leader).sub(wide.loc[leader], axis="columns")
+    blocks, means = gaps.notna().sum(axis="columns"), gaps.mean(axis="columns")
+    known = pairs(part.T for _, part in wide.T.groupby("column"))
+    p = [
+        Pairs(known.variances, count).p(str(name), leader, gap) if count >= FEWEST_BLOCKS else nan
+        for name, gap, count in zip(means.index, means, blocks, strict=True)
+    ]
+    return pd.DataFrame({"difference": means, "p": p, "blocks": blocks})

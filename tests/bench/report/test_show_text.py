@@ -1,0 +1,66 @@
+"""`repfl show`: the numbers behind a claim or a published number; and what published results
+say below the paper's scale.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.report import overview, show_text, to_sheet
+from repfl.paper_tables.core.published import read_published
+from tests.bench.conftest import Here
+
+PAPER, CLAIM = "star-pfl", "accuracy-gain"
+
+
+def test_a_claim_has_its_numbers_at_both_scales_and_the_command_for_each(here: Here) -> None:
+    said = here("show", f"{PAPER}/{CLAIM}")
+    assert said.code == 0
+    for scale in show_text.SCALES:
+        (claim,) = (c for r in show_text.made(PAPER, scale) for c in r.claims if c.id == CLAIM)
+        assert claim.detail in said.out
+        assert f"repfl report --scale {scale} --artefact {PAPER}/" in said.out
+    assert here("show", f"{PAPER}/{claim.sources[0]}").out == said.out
+
+
+def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
+    said = here("show", "fedpurin/table1.csv:59")
+    assert said.code == 0
+    paper = said.out.partition("at the paper scale (fedpurin/table1)")[2].partition(" at the ")[0]
+    asked = paper.partition("  run: repfl reproduce")[2].split()
+    selected = [asked[at + 1] for at, word in enumerate(asked) if word == "--cell"]
+    cells = plan(Selection(scale="paper", artefacts=["fedpurin/table1"], cells=selected))
+    assert len(selected) == len(cells) == 3
+    assert {(item.row, item.column) for item in cells} == {("FedPURIN", "cifar10-dir0.1")}
+
+
+def test_a_number_without_cells_at_a_scale_names_no_run_of_the_whole_table(here: Here) -> None:
+    desk = here("show", "fedobp/table4.csv:5").out.partition("at the desk scale")[2]
+    assert "repfl plan --scale desk" in desk
+    assert "repfl reproduce" not in desk
+
+
+def test_an_artefact_lists_its_numbers_with_names_that_work(here: Here) -> None:
+    artefact = "fedpurin/table2"
+    said = here("show", artefact)
+    assert said.code == 0
+    line = next(x for x in said.out.splitlines() if ".csv:" in x).split()[0]
+    assert here("show", line).out.startswith(f"{line} at the paper scale ({artefact})\n")
+
+
+@pytest.mark.parametrize("paper", ["fedpurin", "fedselect", "pfeddst", "star-pfl"])
+def test_every_published_number_is_counted_once(paper: str) -> None:
+    """In a table, in a figure, or in a claim; a printed dash is no number."""
+    published = read_published(grids.files()[paper].parent / "published").frame
+    sheets = [to_sheet.sheet_of(each, {}) for each in show_text.made(paper, "paper")]
+    (found,) = overview.summaries(sheets, {})
+    assert found.published == len(published) - int((published["mean"] == "").sum())
+    assert len(found.numbers) == sum(found.verdicts.values())
+
+
+def test_an_artefact_with_validation_data_lists_its_numbers_below_its_trials(here: Here) -> None:
+    said = here("show", "star-pfl/table2").out
+    assert said.index("trials are missing") < said.index("star-pfl/table2.csv:2 ")
+    assert "star-pfl/first-or-second" in said
