@@ -49,7 +49,7 @@ class HP:
         " logits are mixed instead of parameters (the global ones as constants) and the slope"
         " carries 0.02 alpha more",
         paper="FedOBP's tables: flbench",
-        spelled=("mode", "compat"),
+        aliases=("mode", "compat"),
     )
 
 

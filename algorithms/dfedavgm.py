@@ -9,7 +9,7 @@ from torch import Tensor
 
 from repfl.algorithms.core import topology
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register, together
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register, validator
 from repfl.algorithms.engine.params import row_slices
 
 
@@ -34,7 +34,7 @@ class HP:
         le=31,
     )
 
-    @together
+    @validator
     def _quantises_changes(self) -> Self:
         if self.bits is not None and self.order == "gossip-train":
             raise ValueError(
@@ -53,7 +53,7 @@ class HP:
     needs=("p2p",),
     sends="each client's model to every client that hears it",
     variants=("graph=regular, order=train-gossip", "graph=regular, order=train-gossip, bits=8"),
-    gate={"degree": 2},
+    gate_hp={"degree": 2},
 )
 class DFedAvgM(Method[HP]):
     """Every client trains with momentum, then averages with its neighbours; there is no server.

@@ -55,7 +55,7 @@ class HP:
     sends="each client's body and one number to every client that hears it",
     variants=("push_sum=false, graph=pull", "order=train-gossip", "head_lr=0.001"),
     cost=1.3,
-    gate={"degree": 2},
+    gate_hp={"degree": 2},
 )
 class DFedPGP(Method[HP]):
     """Client i holds a body u_i with a mass mu_i (1 at first), the body z_i = u_i / mu_i that it

@@ -64,7 +64,7 @@ class HP:
     sends="each client's non-zero entries and a bitmap of its mask to every client that hears it",
     variants=("regrow=gradient", "masks=common"),
     cost=1.2,
-    gate={"degree": 2},
+    gate_hp={"degree": 2},
 )
 class DisPFL(Method[HP]):
     """Client i trains a sparse model x_i under a mask m_i that keeps a fixed number of entries per

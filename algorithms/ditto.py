@@ -57,11 +57,8 @@ class Ditto(PartialAveraging[HP]):
     Personal branch: v_i <- v_i - lr (grad F_i(v_i) + lam (v_i - w)), with w as received.
 
     v_i starts where the global model does and keeps BN statistics of its own; it is what is scored.
-    The pull is a part of the gradient, so a recipe's momentum carries it like any other part. The
-    paper's choice of lam per client on validation data is not included. PFLlib's rounds are these
-    (TsingZ0/PFLlib at d832e76). FL-bench's personal branch also trains on batches of one sample,
-    which its global branch leaves out (KarhouTam/FL-bench at 06e658b, src/client/ditto.py:36 and
-    47).
+    The pull is a part of the gradient, so a recipe's momentum carries it like any other part.
+    Differences from published code: docs/methods/ditto.md.
     """
 
     HP = HP

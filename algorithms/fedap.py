@@ -68,8 +68,8 @@ class HP:
         " model down and feature statistics up"
     ),
     variants=("lam=0.3", "pool=all", "maps=inputs"),
-    quick={"pretrain_epochs": 2},
-    gate={"pretrain_epochs": 5},
+    fast_hp={"pretrain_epochs": 2},
+    gate_hp={"pretrain_epochs": 5},
     cost=1.8,
 )
 class FedAP(Method[HP]):

@@ -27,10 +27,7 @@ class FedAvg(PartialAveraging):
     w_i <- E epochs of SGD from w;  w <- sum_i p_i w_i. Where BN statistics are local
     (`buffers = local`), each client keeps its own.
 
-    PFLlib's rounds are these (TsingZ0/PFLlib at d832e76). Around them, its clients leave out a
-    last batch that is short (flcore/clients/clientbase.py:59), and each that is built resets
-    PyTorch's seed (clientbase.py:18): repetitions shuffle alike, while NumPy draws the
-    participants without a seed (flcore/servers/serverbase.py:99).
+    Differences from published code: docs/methods/fedavg.md.
     """
 
     def newcomer_params(self, state: State, fed: Federation) -> Tensor:

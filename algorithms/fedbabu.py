@@ -54,17 +54,9 @@ class FedBABU(FineTuned[HP]):
 
     B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then
     fine-tuned on each client's own data and scored; nothing flows back. Fine-tuning has the
-    learning rate that the protocol has in that round, times `rate` (reference code: 0.001, where
-    its schedule ends, without weight decay). Under a constant learning rate, `rate = 1` can destroy
-    what was trained: this body has never met a head that moves. H is excluded from the step, so
-    neither momentum nor weight decay moves it (the reference code sets its learning rate to zero).
-    The reference code averages uniformly: `weighting = uniform` in the recipe.
-
-    PFLlib sends when a round begins (TsingZ0/PFLlib at d832e76, flcore/servers/serverbabu.py:27),
-    so the last average (45) never reaches the clients: fine-tuning (60 to 61) starts from the last
-    participants' own bodies, and from the average before for all others. FL-bench clears the
-    gradient of H, but weight decay still moves it (KarhouTam/FL-bench at 06e658b,
-    src/client/fedbabu.py:22 to 25).
+    learning rate of the protocol in that round, times `rate`. H is excluded from the step, so
+    neither momentum nor weight decay moves it. Differences from published code:
+    docs/methods/fedbabu.md.
     """
 
     HP = HP

@@ -47,7 +47,7 @@ class HP:
         "up: the model and a bitmap of critical entries; down: the model until beta, non-critical"
         " entries after it"
     ),
-    gate={"beta": 3},
+    gate_hp={"beta": 3},
 )
 class FedCAC(Method[HP]):
     """An entry is critical if |(w - w_0) w| is among the top share tau of its tensor, w_0 being the

@@ -88,7 +88,7 @@ class HP:
         "ends=true",
     ),
     # Sparse values before max pooling make equal maxima, and rounding would choose among them.
-    gate={"beta": 3, "ends": True},
+    gate_hp={"beta": 3, "ends": True},
 )
 class FedPURIN(Method[HP]):
     """Critical are entries without which the loss would change most: the top share tau of |g w| per

@@ -32,7 +32,7 @@ class HP:
         "p: share of a tensor's shared entries that become personal at a time",
         ge=0,
         le=1,
-        paper="lost; code 0.25",
+        paper="missing from the arXiv text; 0.25 in the released code",
         search={"uniform": [0.05, 0.5]},
     )
     limit: float = param(
@@ -58,7 +58,7 @@ class HP:
         " alternates even over nothing; `code-eval` also leaves batch norm in evaluation mode from"
         " the second round on, as the code's scoring does",
         paper="FedOBP's tables: code, every 3, limit 0.8",
-        spelled=("mode", "compat"),
+        aliases=("mode", "compat"),
     )
     select: Literal["most", "least", "random", "layer"] = param(
         "most",
@@ -69,7 +69,7 @@ class HP:
     layer: str = param(
         "D",
         "the personal layer: A (first), B, C, D (last), or how its tensors' names begin",
-        paper="Table 3: A to D; lost",
+        paper="Table 3: A to D; their layers are missing from the arXiv text",
     )
     moved_only: bool = param(
         True, "paper's rules: an entry that did not move at all stays shared (dead weights)"

@@ -70,7 +70,7 @@ class HP:
         "the model with V head weights down and up; once everybody does so and gets V numbers back"
     ),
     variants=("rho=0.0", "plus_epochs=5"),
-    gate={"tau": 2},
+    gate_hp={"tau": 2},
 )
 class FLOCO(PartialAveraging[HP]):
     """The head's weight is a point sum_v a_v W_v of a simplex; body, bias and endpoints W_v are

@@ -55,7 +55,7 @@ class HP:
         "`flbench` reproduces FedOBP's tables: features' norms are summed over a batch, and the"
         " server's step is divided by K",
         paper="FedOBP's tables: flbench",
-        spelled=("mode", "compat"),
+        aliases=("mode", "compat"),
     )
     detach: bool = param(
         False,

@@ -54,12 +54,8 @@ class LGFedAvg(PartialAveraging[HP]):
     """FedAvg restricted to the upper layers G; every client keeps its own representation, the
     layers below, and trains all of them jointly.
 
-    By its definition G is the head. FL-bench counts layers from the input and so shares the first
-    convolution instead (`shared = first`), which is nearly local training: FedOBP's tables show
-    that one. LG's code likewise shares both convolutions of its CIFAR network (`first`, 2 layers).
-    Its authors start every client from a FedAvg model that was
-    trained before (README.md:57 to 63: 400 to 1,200 rounds); here, as in FL-bench and in FedRep's
-    comparison, clients start from initial values.
+    By its definition G is the head; `shared = first` shares the first layers instead, as FL-bench
+    and FedOBP's tables do. Differences from published code: docs/methods/lg_fedavg.md.
     """
 
     HP = HP

@@ -13,8 +13,7 @@ class Local(Method):
     """Every client trains its own model on its own data, round after round; nothing is exchanged.
 
     Clients train only in the rounds in which they take part, so every method sees the same number
-    of local steps. PFLlib's Local draws participants twice a round and trains the second draw
-    (TsingZ0/PFLlib at d832e76, flcore/servers/serverlocal.py:25 and 32), so these are not FedAvg's.
+    of local steps. Differences from published code: docs/methods/local.md.
     """
 
     def init(self, fed: Federation) -> State:

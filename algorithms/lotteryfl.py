@@ -12,7 +12,7 @@ from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
-from repfl.algorithms.math.masks import holders_mean, log_shares, quantile
+from repfl.algorithms.math.masks import holders_mean, log_shares, masked_quantile
 
 TINY = 1e-6
 """Magnitude below which the reference code takes a weight for a pruned one."""
@@ -136,7 +136,7 @@ class LotteryFL(PartialAveraging[HP]):
         weak = torch.zeros_like(params, dtype=torch.bool)
         for s in fed.params.weights:
             size = params[:, s.place].abs()
-            weak[:, s.place] = size < quantile(size, size > 0, self.hp.share)
+            weak[:, s.place] = size < masked_quantile(size, size > 0, self.hp.share)
         return weak
 
     def train_masked(self, fed: Federation, start: Tensor, mask: Tensor) -> Tensor:

@@ -88,7 +88,7 @@ class HP:
         "head_lr=0.001",
     ),
     cost=2.5,
-    gate={"degree": 2},
+    gate_hp={"degree": 2},
 )
 class PFedDST(Method[HP]):
     """Client i has an extractor e_i, a header h_i, its loss l_i[j] on peer j's data, and the round

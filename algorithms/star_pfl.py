@@ -12,7 +12,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.params import Params, count_true
-from repfl.algorithms.math.masks import holders_mean, log_shares, quantile
+from repfl.algorithms.math.masks import holders_mean, log_shares, masked_quantile
 
 
 @hyperparameters
@@ -97,7 +97,7 @@ class Tracker:
         for s in params.trained if cap else []:
             part, among = stable[:, s.place].nan_to_num(posinf=0.0), judged[:, s.place]
             frozen = (~self.active[:, s.place]).sum(1, keepdim=True) / params.parameters
-            level = quantile(part, among, (cap - frozen).clamp(min=0) / 100)
+            level = masked_quantile(part, among, (cap - frozen).clamp(min=0) / 100)
             bar[:, s.place] = level.nan_to_num(posinf=0.0).clamp(min=threshold)
             judged[:, s.place] = among & (frozen < cap)
         self.active = torch.where(judged, stable >= bar, self.active)

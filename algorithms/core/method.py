@@ -33,7 +33,7 @@ M = TypeVar("M", bound="Method[Any]")
 hyperparameters = checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 """Decorator of a method's hyper-parameters: frozen, validated when the cell is built."""
 
-together = model_validator(mode="after")
+validator = model_validator(mode="after")
 """Decorator of a check of several hyper-parameters: it returns self, or raises ValueError with what
 is wrong.
 """
@@ -45,14 +45,14 @@ def param(
     *,
     paper: Any = None,
     search: Mapping[str, Sequence[Any]] | None = None,
-    spelled: tuple[str, ...] = (),
+    aliases: tuple[str, ...] = (),
     added_later: bool = False,
     **limits: Any,
 ) -> Any:
     """A hyper-parameter: its default, its meaning, what papers use, the range that a search tries,
     such as {"log": [0.01, 1]}, and its valid range (pydantic's ge, gt, le, lt).
 
-    `spelled` are the names under which it may be given, its own among them. `compat` is the word
+    `aliases` are the names under which it may be given, its own among them. `compat` is the word
     for "as published code runs it"; where such a switch has been stored under another name, that
     stays, since it is part of the ids of cells, and `compat` is understood too. A choice that is
     one of several departures of the same code keeps a name of its own. `added_later`: while it has
@@ -60,8 +60,8 @@ def param(
     """
     for name in limits.keys() - {"ge", "gt", "le", "lt"}:
         raise MethodError(f"param({name}=...): unknown limit; valid: ge, gt, le, lt")
-    if spelled:
-        limits["validation_alias"] = AliasChoices(*spelled)
+    if aliases:
+        limits["validation_alias"] = AliasChoices(*aliases)
     if added_later:
         limits["exclude_if"] = lambda value: value == default
     said: dict[str, Any] = {"paper": paper, "search": search}
@@ -177,9 +177,9 @@ class Entry:
     id of every cell: raise it whenever a change moves the method's numbers. `variants` are the
     switches that are worth a run of their own, as in `name[switch=on]`; the accuracy gate computes
     each. `cost` is what a training sample costs, as a multiple of FedAvg's: measured at batch 32 on
-    cnn4, or on resnet8 where the method needs batch norm. `quick` are hyper-parameters with which a
-    check of the contract does not take long; `gate` are those with which the gate's few rounds and
-    clients show both sides of every switch. `files` are those that the method reads, such as
+    cnn4, or on resnet8 where the method needs batch norm. `fast_hp` are hyper-parameters with which
+    a check of the contract does not take long; `gate_hp` are those with which the gate's few rounds
+    and clients show both sides of every switch. `files` are those that the method reads, such as
     weights, relative to its own file: their hashes are part of a cell's id.
     """
 
@@ -194,8 +194,8 @@ class Entry:
     version: int = 1
     variants: tuple[str, ...] = ()
     cost: float = 1.0
-    quick: Mapping[str, Any] = field(default_factory=dict)
-    gate: Mapping[str, Any] = field(default_factory=dict)
+    fast_hp: Mapping[str, Any] = field(default_factory=dict)
+    gate_hp: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     cls: type[Method[Any]] = Method  # type: ignore[type-abstract]
     """The class that is decorated."""

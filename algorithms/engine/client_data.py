@@ -17,7 +17,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 _NORMALISED = WeakIdKeyDictionary()
 """From images to the scale that they were normalised by, and the normalised images."""
-READY = {"cuda": 2 << 30, "cpu": 64 << 20}
+NORMALISED_CACHE_BYTES = {"cuda": 2 << 30, "cpu": 64 << 20}
 """Bytes that a device may spend on normalised images, so that no step has to normalise its own."""
 
 
@@ -87,8 +87,8 @@ class ClientData:
 
     @cached_property
     def by_pixel(self) -> tuple[Tensor, Tensor]:
-        """Scale and shift of every value of an image [H, W, C]: a processor adds whole rows many
-        times as fast as three channels over and over.
+        """Scale and shift of every value of an image [H, W, C]: a CPU adds whole rows faster than
+        it broadcasts three channels.
         """
         shape = self.images.shape[1:]
         return self.scale.expand(shape).contiguous(), self.shift.expand(shape).contiguous()
@@ -110,7 +110,7 @@ class ClientData:
 
     def _normalised(self) -> Tensor | None:
         """All images normalised, once for all federations on the same images."""
-        room = READY.get(self.images.device.type, 0)
+        room = NORMALISED_CACHE_BYTES.get(self.images.device.type, 0)
         if self.images.numel() * self.scale.element_size() > room:
             return None
         scale, ready = _NORMALISED.get(self.images, (None, None))

@@ -50,7 +50,7 @@ def holders_mean(x: Tensor, held: Tensor, weights: Tensor, otherwise: Tensor) ->
     return torch.where(total > 0, summed / torch.where(total > 0, total, 1.0), otherwise)
 
 
-def quantile(values: Tensor, among: Tensor, share: Tensor | float) -> Tensor:
+def masked_quantile(values: Tensor, among: Tensor, share: Tensor | float) -> Tensor:
     """Return the linearly interpolated quantile of each row's entries in the mask `among`; infinite
     for a row without any  [K, n] -> [K, 1].
     """

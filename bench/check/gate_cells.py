@@ -61,7 +61,7 @@ def cells(methods: Sequence[str] = ()) -> dict[str, Planned]:
 
 def _of_method(name: str, entry: Entry) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield the places of a method's cells, and its options there."""
-    base, first = dict(entry.gate), SEEDS[0]
+    base, first = dict(entry.gate_hp), SEEDS[0]
     own = [(EVERY_METHOD[0], hp) for hp in _variants(name, entry) if not hp.items() <= base.items()]
     rows = [
         (recipe, row.hp)

@@ -57,7 +57,7 @@ class Situation:
 def situations(name: str) -> Iterator[Situation]:
     """Yield the situations of a method: all clients without batch norm, half of them with it."""
     entry = methods()[name]
-    options = tuple(entry.quick.items())
+    options = tuple(entry.fast_hp.items())
     if "bn" not in entry.needs:
         yield Situation(name, "tiny", 1.0, options)
     yield Situation(name, "tiny-bn", 1.0 if "p2p" in entry.needs else 0.5, options)

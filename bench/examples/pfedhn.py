@@ -53,7 +53,7 @@ class Hypernetwork(nn.Module):
     year=2021,
     family="hypernetwork",
     sends="a generated model down, its change up",
-    quick={"hidden": 8},
+    fast_hp={"hidden": 8},
 )
 class PFedHN(PartialAveraging[HP]):
     """w_i = h(v_i; phi);  w_i' <- SGD on F_i from w_i;  (phi, v_i) <- (phi, v_i) - server_lr *

@@ -33,7 +33,7 @@ class HP:
     year=2020,
     family="regularised",
     sends="as FedAvg: the local model down and up; personal models stay",
-    quick={"inner_steps": 2},
+    fast_hp={"inner_steps": 2},
 )
 class PFedMe(PartialAveraging[HP]):
     """On every mini-batch, with w_i and t_i starting from w:

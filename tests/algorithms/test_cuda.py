@@ -31,7 +31,7 @@ def _deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(name: str, device: str = "cuda", dtype: torch.dtype = torch.float64, **how: Any) -> Run:
-    hp = dict(methods()[name].quick)
+    hp = dict(methods()[name].fast_hp)
     sizes = {"model": "tiny-bn", "sizes": SIZES, "rounds": 3}
     return toys.run(name, hp, dtype=dtype, device=device, **sizes, **how)
 

@@ -62,9 +62,9 @@ def test_steps_that_are_replayed_give_the_same_bits(
     name: str, stack: int, request: pytest.FixtureRequest
 ) -> None:
     how: dict[str, Any] = {"model": "tiny-bn", "momentum": 0.9, "stack": stack, "epochs": 3}
-    plain = toys.run(name, dict(methods()[name].quick), **how)
+    plain = toys.run(name, dict(methods()[name].fast_hp), **how)
     again: Again = request.getfixturevalue("again")
-    replayed = toys.run(name, dict(methods()[name].quick), **how)
+    replayed = toys.run(name, dict(methods()[name].fast_hp), **how)
     assert again.replays > 10
     for key, value in plain.state.items():
         assert torch.equal(value, replayed.state[key]), key

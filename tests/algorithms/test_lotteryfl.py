@@ -21,11 +21,11 @@ EAGER = {"start": 0.0, "judge": "test", "share": 0.2}
 def test_quantile_of_some_entries_is_numpys(share: float) -> None:
     values = torch.from_numpy(Streams(0).at("values").random((4, 23)))
     among = values > torch.tensor([[0.0], [0.3], [0.9], [0.5]], dtype=torch.float64)
-    ours = masks.quantile(values, among, share)
+    ours = masks.masked_quantile(values, among, share)
     for row in range(4):
         expected = np.quantile(values[row][among[row]].numpy(), share)
         assert ours[row].item() == pytest.approx(expected, rel=1e-12)
-    assert masks.quantile(values, values > 2, share).isinf().all()
+    assert masks.masked_quantile(values, values > 2, share).isinf().all()
 
 
 def test_holders_mean_takes_entries_from_those_who_hold_them() -> None:
