@@ -1,9 +1,10 @@
 """What every method must keep, checked on clients that are as awkward as real ones.
 
 `check(name)` runs the contract on a registered method. Its promises: numbers are finite; the same
-cell gives the same bits, also after a resume; stacked clients agree with a loop; bytes billed are
-bytes encoded; what is not sent is not learnt; absent clients play no part; test images decide
-nothing; unseen clients have models; scoring changes nothing; nothing asks the device.
+cell gives the same bits, also after a resume; rounds change models; stacked clients agree with a
+loop; bytes billed are bytes encoded; what is not sent is not learnt; absent clients play no part;
+test images decide nothing; unseen clients have models; scoring changes nothing; nothing asks the
+device.
 """
 
 from __future__ import annotations
@@ -95,6 +96,17 @@ def resumable(case: Situation) -> None:
         [row for row in run.rows if not row[1].startswith("time/")] for run in (whole, resumed)
     ]
     keep(timeless[0] == timeless[1], "the same cell, resumed, gives other curves")
+
+
+def learning(case: Situation) -> None:
+    """Rounds change the models that clients are scored with."""
+    run = case.fresh()
+    run.start()
+    keep(
+        not same(client_models(run), client_models(usual(case))),
+        "no round changes any client's model: `round` returns the next state, with what `fed.train`"
+        " and `fed.mean` returned",
+    )
 
 
 def stacked(case: Situation) -> None:
@@ -306,6 +318,7 @@ def device(case: Situation) -> None:
 CONTRACT: tuple[Callable[[Situation], None], ...] = (
     repeatable,
     finite,
+    learning,
     resumable,
     stacked,
     billed,

@@ -69,6 +69,15 @@ class NoDownload(Plain):
         return state["theta"].expand(fed.K, -1)
 
 
+@slip("test-forgetful")
+class Forgetful(Plain):
+    "What has been trained is thrown away."
+
+    def round(self, state, fed):
+        super().round(state, fed)
+        return state
+
+
 @slip("test-no-upload")
 class NoUpload(Plain):
     "The server averages what clients have not sent."
@@ -290,6 +299,7 @@ class Explodes(More):
 """
 
 FOUND = [
+    ("test-forgetful", "learning", 1.0, "no round changes any client's model"),
     ("test-no-download", "unreceived", 1.0, "a part of the server's state that no message carries"),
     ("test-no-upload", "unsent", 1.0, "learns from a client what no message carries"),
     ("test-half-upload", "unsent", 1.0, "learns from a client what no message carries"),
