@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from repfl.datasets.core.recipe import Recipe
 
 AnyRecipe: TypeAlias = "str | Recipe | Mapping[str, Any]"
-PATIENCE = 2.0
-"""Seconds that cells may take in silence, by estimate, before progress is shown."""
+SECONDS_IN_SILENCE = 2.0
+"""Progress is shown if cells are expected to take longer."""
 
 
 class Run:
@@ -90,7 +90,7 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        cell, made = self.record.cell, self.record.provenance
+        cell, provenance = self.record.cell, self.record.provenance
         recipe = cell["recipe"]
         facts = {
             "method": cell["method"],
@@ -101,7 +101,7 @@ class Run:
             "status": f"{self.status} {self.record.reason}".strip(),
             "accuracy": f"{100 * self.accuracy:.2f} %",
             "floor": f"{100 * self.floor:.2f} %",
-            "seconds": f"{made.get('seconds', {}).get('wall', nan):.1f}",
+            "seconds": f"{provenance.get('seconds', {}).get('wall', nan):.1f}",
             "cell": self.id[:12],
         }
         return pd.Series(facts, dtype=object).to_frame("").to_html(header=False)
@@ -168,8 +168,8 @@ def grid(
     summary, store = _compute(planned, plugins, progress, options)
     for outcome in summary.of("refused"):
         raise UserError(outcome.reason)
-    found = load(store.root, measured=False).loc[[item.cell.id for item in planned]]
-    return found.assign(
+    frame = load(store.root, measured=False).loc[[item.cell.id for item in planned]]
+    return frame.assign(
         row=[item.row for item in planned], recipe=[item.column for item in planned]
     )
 
@@ -180,8 +180,8 @@ def grid(
 def _method(method: str, hp: Mapping[str, Any] | None) -> str:
     from repfl.bench.grid.methods import parse_spec, spec
 
-    name, given = parse_spec(method)
-    return spec(name, given | dict(hp or {}))
+    name, options = parse_spec(method)
+    return spec(name, options | dict(hp or {}))
 
 
 def _label(recipe: AnyRecipe) -> str:
@@ -213,21 +213,21 @@ def _planned(
             " pass plugins=['FILE.py'], so that a record can say what computed it"
         )
     if isinstance(recipe, str):
-        found, told = recipe_of(recipe, scale), f"{recipe!r}, {seed}, scale={scale!r}"
+        resolved, arguments = recipe_of(recipe, scale), f"{recipe!r}, {seed}, scale={scale!r}"
     elif scale != "smoke":
         raise UserError(f"scale={scale!r}: a recipe has a size already; repfl.recipe takes a scale")
     else:
-        found = recipe_from(recipe, label) if isinstance(recipe, Mapping) else recipe
-        told = ""
-    cell = build_cell(name, hp, found, seed)
-    told = told or f"{dict(cell.recipe)}, {seed}"
-    how = {name: options[name] for name in ("precision", "stack") if name in options}
+        resolved = recipe_from(recipe, label) if isinstance(recipe, Mapping) else recipe
+        arguments = ""
+    cell = build_cell(name, hp, resolved, seed)
+    arguments = arguments or f"{dict(cell.recipe)}, {seed}"
+    settings = {name: options[name] for name in ("precision", "stack") if name in options}
     if plugins:
-        how["plugins"] = [str(path) for path in paths(plugins)]
-    asked = "".join(f", {name}={value!r}" for name, value in how.items())
-    said = f"python -c {quote(f'import repfl; repfl.run({method!r}, {told}{asked}, fresh=True)')}"
-    skip = unmet(cell)
-    return Planned(cell, "", "", "table", method, label, label, scale, skip=skip, own_command=said)
+        settings["plugins"] = [str(path) for path in paths(plugins)]
+    keywords = "".join(f", {name}={value!r}" for name, value in settings.items())
+    code = f"import repfl; repfl.run({method!r}, {arguments}{keywords}, fresh=True)"
+    skip, call = unmet(cell), f"python -c {quote(code)}"
+    return Planned(cell, "", "", "table", method, label, label, scale, skip=skip, own_command=call)
 
 
 # -- computing it ----------------------------------------------------------------------------------
@@ -243,18 +243,18 @@ def _compute(
     from repfl.bench.store import versions
     from repfl.bench.store.store import Store
 
-    known = {field.name for field in fields(Launch)}
-    for name in options.keys() - known:
-        raise unknown("option", name, known)
+    valid = {field.name for field in fields(Launch)}
+    for name in options.keys() - valid:
+        raise unknown("option", name, valid)
     launch = Launch(**{"executor": None if "workers" in options else "inline", **options})
-    settled = options_of(launch, [str(path) for path in paths(plugins)])
-    shown = sum(map(cost.static, planned)) > PATIENCE if progress is None else progress
-    teller = Progress() if shown else Progress(io.StringIO())
-    summary = runner.run(planned, settled, launch.executor, launch.workers, teller)
+    task_options = options_of(launch, [str(path) for path in paths(plugins)])
+    visible = sum(map(cost.static, planned)) > SECONDS_IN_SILENCE if progress is None else progress
+    display = Progress() if visible else Progress(io.StringIO())
+    summary = runner.run(planned, task_options, launch.executor, launch.workers, display)
     if summary.signal:
         raise KeyboardInterrupt
     for record in summary.there:
-        if not (standing := versions.of_record(record.provenance, record.cell)).current:
-            text = f"the stored result of {record.id[:12]} is not of today: {standing.reason}"
+        if not (currency := versions.of_record(record.provenance, record.cell)).current:
+            text = f"the stored result of {record.id[:12]} is not of today: {currency.reason}"
             warnings.warn(f"{text}; fresh=True computes it again", stacklevel=3)
-    return summary, Store(Path(settled.results))
+    return summary, Store(Path(task_options.results))

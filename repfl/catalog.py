@@ -16,7 +16,7 @@ Grids = str | Path | Sequence[str | Path]
 
 
 def load_plugins(plugins: Plugins = ()) -> None:
-    """Make known what these files, and installed packages, bring."""
+    """Register what these files and installed packages define."""
     from repfl.bench.grid import plugins as outside
 
     outside.load([str(path) for path in paths(plugins)])
@@ -58,10 +58,10 @@ def recipe(name: str, scale: str = "smoke", *, grids: Grids = (), **changes: Any
     from repfl.bench.grid.dotted_names import merge
     from repfl.bench.grid.recipes import recipe_from, recipe_values
 
-    full, found, _, _ = find_recipe(name, scale, paths(grids))
+    full, resolved, _, _ = find_recipe(name, scale, paths(grids))
     if not changes:
-        return found
-    return recipe_from(merge(recipe_values(found), changes), f"recipe {full!r} with changes")
+        return resolved
+    return recipe_from(merge(recipe_values(resolved), changes), f"recipe {full!r} with changes")
 
 
 def recipes(scale: str = "smoke", *, grids: Grids = ()) -> pd.DataFrame:
@@ -70,8 +70,8 @@ def recipes(scale: str = "smoke", *, grids: Grids = ()) -> pd.DataFrame:
     """
     from repfl.bench.grid.catalog import all_recipe_facts
 
-    known = all_recipe_facts(scale, paths(grids))
-    facts = pd.DataFrame([each for each in known if each["scale"] == scale])
+    entries = all_recipe_facts(scale, paths(grids))
+    facts = pd.DataFrame([each for each in entries if each["scale"] == scale])
     columns = ["label", "dataset", "partition", "options", "model", "clients", "participation"]
     columns += ["rounds", "epochs", "batch", "lr"]
     return facts.rename(columns={"name": "recipe"}).set_index("recipe")[columns]

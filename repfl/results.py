@@ -26,8 +26,8 @@ class ComputedCell(NamedTuple):
 
     record: Record
     line: Line | None
-    """The published line; None: it is a run of one's own."""
-    place: tuple[str, str] = ("", "")
+    """The published line; None for a run of the user's own."""
+    paper_scale: tuple[str, str] = ("", "")
     """Paper and scale of a published line."""
     tier: str = ""
 
@@ -61,10 +61,10 @@ def load(
     store = Store(results)
     if results is not None and not store.root.is_dir():
         raise UserError(f"results={str(results)!r}: there is no such folder")
-    found = list(_found(store, paper, scale, measured))
-    recipes = _named_recipes(grids) if any(each.line is None for _, each in found) else {}
-    rows = [_row(cell, each, recipes) for cell, each in found]
-    _describe_unnamed(rows, found)
+    computed = list(_computed_cells(store, paper, scale, measured))
+    recipes = _named_recipes(grids) if any(each.line is None for _, each in computed) else {}
+    rows = [_row(cell, each, recipes) for cell, each in computed]
+    _describe_unnamed(rows, computed)
     beside = sorted({name for row in rows for name in row.keys() - {"id", *COLUMNS}})
     frame = pd.DataFrame(rows, columns=["id", *COLUMNS, *beside]).set_index("id")
     frame = frame[~frame.index.duplicated()]  # an own run before a published value
@@ -93,45 +93,45 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _found(
+def _computed_cells(
     store: Store, paper: str | None, scale: str | None, measured: bool
 ) -> Iterator[tuple[str, ComputedCell]]:
-    """Yield own runs, then published values, of all papers and scales or of one. What cannot be
-    trusted is left out with a warning.
+    """Yield the user's runs, then published values, of all papers and scales or of one. Invalid
+    ones are left out with a warning.
     """
     from repfl.bench.evidence.committed.agreement import tiers
     from repfl.bench.evidence.committed.committed_runs import read
     from repfl.bench.grid import grid
 
-    for name, chosen, known in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
-        if chosen is not None and chosen not in known:
-            raise unknown(name, chosen, known)
-    places = [
+    for name, chosen, valid in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
+        if chosen is not None and chosen not in valid:
+            raise unknown(name, chosen, valid)
+    paper_scales = [
         (each, size)
         for each in grid.files()
         for size in reversed(grid.SCALES)
         if paper in (None, each) and scale in (None, size)
     ]
     narrowed = paper is not None or scale is not None
-    yield from _stored(store, places if narrowed else None)
-    for place in places if measured else ():
-        lines = read(*place)
-        for problem in lines.problems:
+    yield from _stored_cells(store, paper_scales if narrowed else None)
+    for paper_scale in paper_scales if measured else ():
+        published = read(*paper_scale)
+        for problem in published.problems:
             warnings.warn(problem, stacklevel=3)
-        tier = tiers(lines)
-        for cell in lines.cells:
-            if (line := lines.line(cell)) is not None:
-                yield cell, ComputedCell(line.record, line, place, tier[cell])
+        tier_of = tiers(published)
+        for cell in published.cells:
+            if (line := published.line(cell)) is not None:
+                yield cell, ComputedCell(line.record, line, paper_scale, tier_of[cell])
 
 
-def _stored(
-    store: Store, places: Iterable[tuple[str, str]] | None
+def _stored_cells(
+    store: Store, paper_scales: Iterable[tuple[str, str]] | None
 ) -> Iterator[tuple[str, ComputedCell]]:
-    """Yield own runs: all, or those of the recipes of papers at scales."""
+    """Yield the user's runs: all, or those of the recipes of papers at scales."""
     from repfl.bench.grid.cell import canonical
 
     ids = store.ids()
-    recipes = _recipes(places) if ids and places is not None else None
+    recipes = _recipes_of(paper_scales) if ids and paper_scales is not None else None
     for cell in ids:
         try:
             if (record := store.get(cell)) is not None:
@@ -142,7 +142,7 @@ def _stored(
             warnings.warn(one_line(error), stacklevel=4)
 
 
-def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
+def _recipes_of(paper_scales: Iterable[tuple[str, str]]) -> set[str]:
     """Return the recipes of papers at scales: a record does not name its paper."""
     from repfl.bench.grid.cell import canonical
     from repfl.bench.grid.grid import files, read
@@ -150,41 +150,41 @@ def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
 
     return {
         canonical(item.cell.recipe)
-        for paper, scale in places
+        for paper, scale in paper_scales
         if scale in read(files()[paper]).file.scales
         for item in plan(Selection(papers=[paper], scale=scale))
     }
 
 
-Places = Mapping[str, tuple[str, str, str]]
+RecipeNames = Mapping[str, tuple[str, str, str]]
 """Paper, scale and name of a recipe, by its canonical JSON."""
 
 
-def _named_recipes(grids: Grids = ()) -> Places:
-    """Return where the recipes of the papers' grids and of one's own stand, the largest scale
-    first. Recipes of one paper that are equal at a scale (on embedded digits) share their names.
+def _named_recipes(grids: Grids = ()) -> RecipeNames:
+    """Return the names of the recipes of the papers' and the user's grids, the largest scale first.
+    Recipes of one paper that are equal at a scale (on embedded digits) share their names.
     """
     from repfl.bench.grid import catalog
     from repfl.bench.grid.cell import canonical
     from repfl.bench.grid.grid import SCALES
     from repfl.bench.grid.recipes import recipe_values
 
-    found: dict[str, tuple[str, str, str]] = {}
+    named: dict[str, tuple[str, str, str]] = {}
     for full, (grid, name) in catalog.recipes(paths(grids)).items():
         for scale in reversed(SCALES):
             if scale in grid.file.scales:
                 values = canonical(recipe_values(grid.recipe(name, scale)))
-                place = (full.partition("/")[0], scale)
-                *known, names = found.get(values, (*place, ""))
-                if tuple(known) == place:
-                    found[values] = (*place, f"{names} | {name}" if names else name)
+                paper_scale = (full.partition("/")[0], scale)
+                *earlier, names = named.get(values, (*paper_scale, ""))
+                if tuple(earlier) == paper_scale:
+                    named[values] = (*paper_scale, f"{names} | {name}" if names else name)
     for path in paths(grids):
-        _add_swept(found, Path(path))
-    return found
+        _add_swept(named, Path(path))
+    return named
 
 
-def _add_swept(found: dict[str, tuple[str, str, str]], path: Path) -> None:
-    """Add what rows and columns of a grid file make of its recipes, named by what they change."""
+def _add_swept(named: dict[str, tuple[str, str, str]], path: Path) -> None:
+    """Add the recipes that rows and columns of a grid file modify, named by their changes."""
     from repfl.bench.grid.cell import canonical
     from repfl.bench.grid.dotted_names import dotted
     from repfl.bench.grid.grid import SCALES, read
@@ -196,23 +196,23 @@ def _add_swept(found: dict[str, tuple[str, str, str]], path: Path) -> None:
     for scale in (each for each in reversed(SCALES) if each in grid.file.scales):
         for name, artefact in grid.file.artefacts.items():
             for item in cells_of(grid, name, artefact, scale):
-                if (values := canonical(item.cell.recipe)) not in found:
+                if (values := canonical(item.cell.recipe)) not in named:
                     recipe = item.column.partition("[")[0]
                     base = dotted(recipe_values(grid.recipe(recipe, scale)))
                     fields = dotted(item.cell.recipe).items()
                     changed = {field: value for field, value in fields if base.get(field) != value}
-                    found[values] = (grid.paper, scale, Column(recipe, changed).key)
+                    named[values] = (grid.paper, scale, Column(recipe, changed).key)
 
 
 def _describe_unnamed(
-    rows: Sequence[dict[str, Any]], found: Sequence[tuple[str, ComputedCell]]
+    rows: Sequence[dict[str, Any]], computed: Sequence[tuple[str, ComputedCell]]
 ) -> None:
-    """Call recipes that stand in no grid by the fields in which they differ from each other."""
+    """Name recipes of no grid by the fields in which they differ from each other."""
     from repfl.bench.grid.dotted_names import dotted
 
     unnamed = {
         index: dotted(each.record.cell["recipe"])
-        for index, (_, each) in enumerate(found)
+        for index, (_, each) in enumerate(computed)
         if not rows[index]["recipe"]
     }
     values: dict[str, set[str]] = {}
@@ -221,23 +221,23 @@ def _describe_unnamed(
             values.setdefault(name, set()).add(str(value))
     for index, fields in unnamed.items():
         differing = [name for name in fields if len(values[name]) > 1]
-        told = ", ".join(f"{name} = {fields[name]}" for name in differing)
-        rows[index]["recipe"] = told or fields["dataset"]
+        changes = ", ".join(f"{name} = {fields[name]}" for name in differing)
+        rows[index]["recipe"] = changes or fields["dataset"]
 
 
-def _row(cell: str, found: ComputedCell, recipes: Places) -> dict[str, Any]:
+def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, Any]:
     from repfl.bench.grid.cell import canonical
     from repfl.bench.store import versions
     from repfl.paper_tables.core.evidence import beside_accuracy
 
-    record, line = found.record, found.line
-    made, metrics = record.provenance, record.metrics
+    record, line = computed.record, computed.line
+    provenance, metrics = record.provenance, record.metrics
     if line is None:
-        standing = versions.of_record(made, record.cell)
+        currency = versions.of_record(provenance, record.cell)
         paper, scale, recipe = recipes.get(canonical(record.cell["recipe"]), ("", "", ""))
     else:
-        standing, recipe = line.currency, line.column
-        paper, scale = found.place
+        currency, recipe = line.currency, line.column
+        paper, scale = computed.paper_scale
     axes = _axes(record.cell)
     average = record.cell["recipe"]["evaluation"]["average"]
     return {
@@ -252,28 +252,28 @@ def _row(cell: str, found: ComputedCell, recipes: Places) -> dict[str, Any]:
         "paper": paper,
         "scale": scale,
         "recipe": recipe,
-        "tier": found.tier,
-        "standing": _standing(standing, made),
-        "seconds": (made.get("seconds") or {}).get("wall"),
-        "device": (made.get("platform") or {}).get("device"),
-        "contributor": made.get("contributor") or "",
-        "commit": str(made.get("commit") or "")[:12],
-        "finished": made.get("finished"),
+        "tier": computed.tier,
+        "standing": _standing(currency, provenance),
+        "seconds": (provenance.get("seconds") or {}).get("wall"),
+        "device": (provenance.get("platform") or {}).get("device"),
+        "contributor": provenance.get("contributor") or "",
+        "commit": str(provenance.get("commit") or "")[:12],
+        "finished": provenance.get("finished"),
         "reason": record.reason,
         **beside_accuracy(metrics, record.cell["recipe"]["evaluation"]["point"]),
     }
 
 
-def _standing(found: Currency, made: Mapping[str, Any]) -> str:
-    """Return whether a value is of today's versions, in words."""
+def _standing(currency: Currency, provenance: Mapping[str, Any]) -> str:
+    """Return whether a value is current, in words."""
     from repfl.bench.store.versions import PLUGIN
 
-    if found.current:
+    if currency.current:
         return "current"
-    absent = found.reason.startswith("there is no") or found.reason.endswith("is not loaded")
-    if PLUGIN in (made.get("versions") or {}) and absent:
-        return f"unknown: {found.reason}; pass plugins=[...]"
-    return f"stale: {found.reason}"
+    absent = currency.reason.startswith("there is no") or currency.reason.endswith("is not loaded")
+    if PLUGIN in (provenance.get("versions") or {}) and absent:
+        return f"unknown: {currency.reason}; pass plugins=[...]"
+    return f"stale: {currency.reason}"
 
 
 def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
@@ -295,10 +295,10 @@ def _options(method: str, hp: Mapping[str, Any]) -> str:
         defaults = plain(options_of(hyperparameters(method, {}), hp))
     except (UserError, KeyError):
         defaults = {}  # of a plug-in that is not loaded
-    own = {
+    changed = {
         name: value for name, value in hp.items() if (name, plain(value)) not in defaults.items()
     }
-    return spec("", own)[1:-1]
+    return spec("", changed)[1:-1]
 
 
 def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
@@ -307,20 +307,20 @@ def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
     from repfl.bench.store.store import Store
 
     if isinstance(cells, pd.DataFrame):
-        wanted, results = list(map(str, cells.index)), results or cells.attrs.get("results")
+        prefixes, results = list(map(str, cells.index)), results or cells.attrs.get("results")
     else:
-        wanted = [cells] if isinstance(cells, str) else list(cells)
+        prefixes = [cells] if isinstance(cells, str) else list(cells)
     store = Store(results)
-    known: dict[str, ComputedCell] = {}
-    for cell, found in _found(store, None, None, True):
-        known.setdefault(cell, found)
-    chosen = [known[only(each, known)] for each in wanted]
+    by_id: dict[str, ComputedCell] = {}
+    for cell, computed in _computed_cells(store, None, None, True):
+        by_id.setdefault(cell, computed)
+    chosen = [by_id[only(each, by_id)] for each in prefixes]
     return [each.line or line_of(each.record, store) for each in chosen]
 
 
-def only(prefix: str, known: Iterable[str]) -> str:
-    """Return the one id that starts so."""
-    ids = [cell for cell in known if cell.startswith(prefix)]
+def only(prefix: str, cells: Iterable[str]) -> str:
+    """Return the one id with this prefix."""
+    ids = [cell for cell in cells if cell.startswith(prefix)]
     if len(ids) != 1:
         raise UserError(
             f"{len(ids) or 'no'} cells have ids that start with {prefix[:12]!r}; `repfl.load()`"

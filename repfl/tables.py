@@ -55,8 +55,8 @@ def table(
         raise UserError(f"{key}: {result.caption}")
     assert isinstance(result, Table | Figure)
     frame = _table(result) if isinstance(result, Table) else result.data.copy()
-    told = ("title", "caption", "scale", "notes")
-    frame.attrs |= {name: getattr(result, name) for name in told}
+    attributes = ("title", "caption", "scale", "notes")
+    frame.attrs |= {name: getattr(result, name) for name in attributes}
     if isinstance(result, Table):
         frame.attrs["statistics"] = result.summary.rename(columns=_statistic).to_dict("index")
     return frame
@@ -67,33 +67,33 @@ def _statistic(name: str) -> str:
     return "minus the best" if name.startswith("minus ") else name
 
 
-def _planned(asked: Selection, scale: str | None, store: Store) -> list[Any]:
-    """Return the cells of an artefact at a scale, by default at that which has most results."""
+def _planned(selection: Selection, scale: str | None, store: Store) -> list[Any]:
+    """Return the cells of an artefact at a scale, by default at the one with most results."""
     from repfl.bench.evidence.committed.committed_runs import read
     from repfl.bench.grid.grid import SCALES
     from repfl.bench.grid.plan import plan
 
     if scale is not None:
-        return plan(replace(asked, scale=scale))
-    stored, found = set(store.ids()), []
+        return plan(replace(selection, scale=scale))
+    stored, candidates = set(store.ids()), []
     for each in reversed(SCALES[1:]):  # smoke stands in for no accuracy
         try:
-            planned = plan(replace(asked, scale=each))
+            planned = plan(replace(selection, scale=each))
         except UserError:  # no cells at this scale, or no such artefact, which smoke will tell
             continue
-        known = stored | read(planned[0].paper, each).cells.keys()
-        found.append((len({item.cell.id for item in planned} & known), planned))
-    best = max(found, key=lambda pair: pair[0], default=(0, []))
-    return best[1] if best[0] else plan(asked)
+        computed = stored | read(planned[0].paper, each).cells.keys()
+        candidates.append((len({item.cell.id for item in planned} & computed), planned))
+    best = max(candidates, key=lambda pair: pair[0], default=(0, []))
+    return best[1] if best[0] else plan(selection)
 
 
 def _table(result: Table) -> pd.DataFrame:
-    """Return a table in long form, with everything that is known of a number."""
+    """Return a table in long form, with all facts about each number."""
     frame, columns = result.frame, {each.key: each for each in result.layout.columns}
     frame = frame.assign(
         column=frame["column"].map({key: each.name for key, each in columns.items()}),
         unit=frame["column"].map({key: each.unit for key, each in columns.items()}),
     )
-    told = ["published", "ours", "low", "high", "difference", "gap_low", "gap_high", "verdict"]
-    kept = [*told, "floor", "unit", "seeds", "tier", "scale", "reason", "source", "ids"]
-    return frame.set_index(["row", "column"])[kept]
+    numbers = ["published", "ours", "low", "high", "difference", "gap_low", "gap_high", "verdict"]
+    shown = [*numbers, "floor", "unit", "seeds", "tier", "scale", "reason", "source", "ids"]
+    return frame.set_index(["row", "column"])[shown]

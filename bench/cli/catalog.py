@@ -39,7 +39,7 @@ def list_kind(
     if as_json:
         print_json(facts)
         return 0
-    screen().print(_listing(kind, [*map(_counted, facts)] if kind == "artefacts" else facts))
+    screen().print(_listing(kind, [*map(_with_counts, facts)] if kind == "artefacts" else facts))
     if kind == "artefacts":
         print("per scale: done here / published with this code / cells")
     return 0
@@ -101,47 +101,47 @@ def info(
     from repfl.bench.grid import catalog, plugins
 
     plugins.load(plugin or ())
-    found = _described(name, scale, grid or ())
-    if not found and "/" in name:
+    matches = _matches(name, scale, grid or ())
+    if not matches and "/" in name:
         hint = nearest(name, catalog.recipes(grid or ()))
         raise UserError(
             f"unknown recipe {name!r}; {hint} (a table, figure or claim: `repfl show {name}`)"
         )
-    if not found:
+    if not matches:
         raise unknown("name", name, [each for of in plugins.registries().values() for each in of])
     if as_json:
-        print_json(dict(found))
-    for kind, facts in () if as_json else found:
+        print_json(dict(matches))
+    for kind, facts in () if as_json else matches:
         SHOWN.get(kind, _show_fields)(facts)
     return 0
 
 
-def _described(name: str, scale: str, grids: Sequence[Path]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the facts on everything of this name, with its kind."""
+def _matches(name: str, scale: str, grids: Sequence[Path]) -> list[tuple[str, dict[str, Any]]]:
+    """Return everything of this name: its kind and the facts on it."""
     from dataclasses import asdict
     from inspect import getdoc
 
     from repfl.bench.grid import catalog
     from repfl.bench.grid.plugins import registries
 
-    known = registries()
-    found: list[tuple[str, dict[str, Any]]] = []
-    if name in known["method"]:
-        found.append(("method", catalog.method_facts(name)))
-    if name in known["dataset"]:
-        found.append(("dataset", catalog.dataset_facts(known["dataset"][name])))
-    if name in known["model"]:
-        found.append(("model", catalog.model_facts(name)))
-    if name in known["partition"]:
-        found.append(("partition", catalog.partition_facts(name)))
-    if name in known["metric"]:
-        metric = known["metric"][name]
+    registered = registries()
+    matches: list[tuple[str, dict[str, Any]]] = []
+    if name in registered["method"]:
+        matches.append(("method", catalog.method_facts(name)))
+    if name in registered["dataset"]:
+        matches.append(("dataset", catalog.dataset_facts(registered["dataset"][name])))
+    if name in registered["model"]:
+        matches.append(("model", catalog.model_facts(name)))
+    if name in registered["partition"]:
+        matches.append(("partition", catalog.partition_facts(name)))
+    if name in registered["metric"]:
+        metric = registered["metric"][name]
         facts = {"title": metric.title, "averaged over": metric.average, "rule": getdoc(metric.of)}
-        found.append(("metric", {"name": name, **facts}))
+        matches.append(("metric", {"name": name, **facts}))
     if name in catalog.recipes(grids):
         _, recipe, _, seed = catalog.find_recipe(name, scale, grids)
-        found.append(("recipe", {"name": name, **asdict(recipe), "first seed": seed}))
-    return found
+        matches.append(("recipe", {"name": name, **asdict(recipe), "first seed": seed}))
+    return matches
 
 
 def _show_method(facts: Facts) -> None:
@@ -149,8 +149,8 @@ def _show_method(facts: Facts) -> None:
     from rich.text import Text
 
     out = screen()
-    known = f"{facts['title']} ({facts['family']}, {facts['year']}, version {facts['version']})"
-    out.print(Text.assemble((facts["name"], "bold"), ": ", known))
+    summary = f"{facts['title']} ({facts['family']}, {facts['year']}, version {facts['version']})"
+    out.print(Text.assemble((facts["name"], "bold"), ": ", summary))
     out.print(f"{facts['paper']}\n\n{facts['rule']}\n")
     _show_options("hyper-parameter", facts["hyperparameters"])
     out.print(f"\nsends: {facts['sends']}")
@@ -215,33 +215,33 @@ def _listing(kind: str, facts: Sequence[Facts]) -> Table:
     numbers = [n for n, name in enumerate(columns) if all(type(e.get(name)) is int for e in facts)]
     rows = table(*columns, right=numbers)
     for each in facts:
-        rows.add_row(*(Text(_shown(each[name])) for name in columns))
+        rows.add_row(*(Text(_as_text(each[name])) for name in columns))
     return rows
 
 
-def _counted(facts: Facts) -> Facts:
+def _with_counts(facts: Facts) -> Facts:
     """Return the facts on an artefact with its cells per scale in words."""
-    told = {
+    counts = {
         scale: f"{count['done']} / {count['measured']} / {count['cells']}"
         for scale, count in facts["scales"].items()
     }
-    return {**facts, "artefact": f"{facts['paper']}/{facts['name']}", **told}
+    return {**facts, "artefact": f"{facts['paper']}/{facts['name']}", **counts}
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """Return a fact as a text of one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping) and "default" in value:  # an option
-        given = value["default"] is not None
-        return f"{value['name']} = {value['default']}" if given else str(value["name"])
+        has_default = value["default"] is not None
+        return f"{value['name']} = {value['default']}" if has_default else str(value["name"])
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} = {_shown(each)}" for name, each in value.items())
+        return ", ".join(f"{name} = {_as_text(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(map(_shown, value))
-    many = isinstance(value, int) and value >= MANY
-    return f"{value:,}" if many else " ".join(str(value).split())
+        return ", ".join(map(_as_text, value))
+    large = isinstance(value, int) and value >= MIN_WITH_COMMAS
+    return f"{value:,}" if large else " ".join(str(value).split())
 
 
-MANY = 10_000
+MIN_WITH_COMMAS = 10_000
 """Whole numbers from here on are written with commas."""

@@ -56,15 +56,15 @@ def check(
     from repfl.bench.check import gate
     from repfl.bench.grid import plugins
 
-    own = _methods_of(plugin or ())
+    plugin_methods = _methods_of(plugin or ())
     if plugin or method:  # without either, the gate is of our methods, whatever else is installed
         plugins.load(plugin or ())
     files = tuple(str(real_path(path)) for path in plugin or ())
     if accept:
-        path = gate.accept(reference, reason, method or own, workers, files)
+        path = gate.accept(reference, reason, method or plugin_methods, workers, files)
         print(f"reference written: {path}")
         return FINE
-    names = method or own
+    names = method or plugin_methods
     if plugin and not names and not promise:
         text = "registers no method; models, data sets and partitions have a test file for pytest"
         raise UserError(f"--plugin {', '.join(plugin)}: {text}")
@@ -75,23 +75,23 @@ def check(
 
 
 def _methods_of(paths: Sequence[str]) -> list[str]:
-    """Load plug-ins, and return the methods that they add."""
+    """Load plug-ins, and return the methods that they register."""
     from repfl.bench.grid import plugins
 
     if not paths:
         return []
     plugins.load(paths)
-    places = [real_path(path) for path in paths]
+    files = [real_path(path) for path in paths]
     return [
         name
         for name in plugins.registries()["method"]
         if (origin := plugins.origin("method", name)) is not None
-        and any(origin == place or place in origin.parents for place in places)
+        and any(origin == file or file in origin.parents for file in files)
     ]
 
 
 def _in_gate(names: Sequence[str]) -> bool:
-    """Return whether our reference has these methods: it has none of plug-ins."""
+    """Return whether our reference has these methods; it has no methods of plug-ins."""
     from repfl.bench.grid import plugins
 
     if any(plugins.origin("method", name) is None for name in names):
@@ -110,26 +110,26 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> int:
     from repfl.bench.check.contract import check as check_contract
     from repfl.bench.grid.methods import entry
 
-    known = {each.__name__: each for each in CONTRACT}
+    by_name = {each.__name__: each for each in CONTRACT}
     for promise in promises:
-        if promise not in known:
-            raise unknown("promise", promise, known)
+        if promise not in by_name:
+            raise unknown("promise", promise, by_name)
     names = list(names) or sorted(methods())
     broken = 0
     for name in names:
         entry(name)
-        seen = Counter[str]()
+        counts = Counter[str]()
         with waiting(f"{name}: the contract") as status:
-            for promise, case, wrong in check_contract(name, [known[each] for each in promises]):
+            for promise, case, wrong in check_contract(name, [by_name[each] for each in promises]):
                 situation = f"{case.model}, participation {case.participation:g}"
                 status.update(f"{name}: {promise} ({situation}) ...")
                 broken += bool(wrong)
-                seen[wrong] += 1
-                if seen[wrong] == 1 if wrong else len(names) == 1:
+                counts[wrong] += 1
+                if counts[wrong] == 1 if wrong else len(names) == 1:
                     verdict = f"BROKEN  {name}" if wrong else f"kept    {name}"
                     end = f": {wrong}" if wrong else ""
                     print(f"{verdict}: {promise} ({situation}){end}", flush=True)
-        for wrong, count in seen.items():
+        for wrong, count in counts.items():
             if wrong and count > 1:
                 print(f"        {name}: {count - 1} x more: {wrong}")
     print(f"{len(names)} method{'s' * (len(names) != 1)}, {broken} broken promises")
@@ -152,21 +152,21 @@ NUMBERS = range(4, 7)
 """Columns of numbers."""
 
 
-def _show_regression(found: Regression) -> int:
-    """Print what the gate found; anything is exit code 1."""
+def _show_regression(gate: Regression) -> int:
+    """Print what moved in the gate; return exit code 1 if anything did."""
     out = screen()
-    if found.moved:
+    if gate.moved:
         rows = table(*HEADS, right=NUMBERS)
-        for line in map(_cells, found.moved):
+        for line in map(_cells, gate.moved):
             rows.add_row(*map(Text, line))
         out.print(rows)
-    for note in found.notes:
+    for note in gate.notes:
         out.print(f"note: {note}")
-    moved = len(found.moved) or "nothing"
+    moved = len(gate.moved) or "nothing"
     out.print(
-        f"{found.cells} cells of {found.methods} methods against {found.reference}: {moved} moved"
+        f"{gate.cells} cells of {gate.methods} methods against {gate.reference}: {moved} moved"
     )
-    return FINDING if found.moved else FINE
+    return FINDING if gate.moved else FINE
 
 
 def _cells(move: Move) -> tuple[str, ...]:
@@ -204,19 +204,19 @@ def verify(
     if paper and not measured:
         raise UserError("verify --paper needs --measured: the values that came with the code")
     with waiting("checking"):
-        found = (
+        result = (
             verification.of_published(paper or (), rerun, seed)
             if measured
             else verification.of_store(Store(results), rerun, seed)
         )
-    for line in found.findings:
+    for line in result.findings:
         print(f"finding: {line}")
-    for line in found.notes:
+    for line in result.notes:
         print(f"note: {line}")
-    again = f", {found.rerun} computed again" if found.rerun else ""
-    count = len(found.findings)
-    print(f"{found.records} records checked{again}: {count or 'no'} finding{'s' * (count != 1)}")
-    return FINDING if found.findings else FINE
+    again = f", {result.rerun} computed again" if result.rerun else ""
+    count = len(result.findings)
+    print(f"{result.records} records checked{again}: {count or 'no'} finding{'s' * (count != 1)}")
+    return FINDING if result.findings else FINE
 
 
 def collect(
@@ -234,13 +234,13 @@ def collect(
     from repfl.bench.store.store import Store
 
     chosen = Chosen(paper=paper, artefact=artefact, method=method, scale=scale, plugin=plugin)
-    found = write(select(chosen, beside=True), Store(results), None)
-    for path, added, kept in found.files:
-        print(f"{path}: {added} line{'s' if added != 1 else ''} added, {kept} kept")
-    for line in found.conflicts:
+    result = write(select(chosen, beside=True), Store(results), None)
+    for path, added, unchanged in result.files:
+        print(f"{path}: {added} line{'s' if added != 1 else ''} added, {unchanged} kept")
+    for line in result.conflicts:
         print(f"finding: {line}")
-    for name, count in sorted(found.beside.items()):
+    for name, count in sorted(result.unplanned.items()):
         print(f"{count} records of {name} are of no row of this grid: name it with --method")
-    if not found.files:
+    if not result.files:
         print("no finished cells to collect")
-    return FINDING if found.conflicts else FINE
+    return FINDING if result.conflicts else FINE

@@ -42,9 +42,9 @@ def _versions() -> Iterator[Finding]:
 
     from repfl.bench.store.provenance import libraries
 
-    known = libraries()
+    versions = libraries()
     for name in ("python", "torch", "numpy"):
-        yield Finding("ok", f"{name} {known[name]}")
+        yield Finding("ok", f"{name} {versions[name]}")
     try:
         yield Finding("ok", f"repfl {version('repfl')} is installed")
     except PackageNotFoundError:
@@ -95,10 +95,10 @@ def _disk(results: Path | None) -> Iterator[Finding]:
     from repfl.datasets.core.cache import data_root
 
     for name, folder in (("results folder", Store(results).root), ("data root", data_root())):
-        place = real_path(folder)
-        there = next(path for path in (place, *place.parents) if path.exists())
-        free = shutil.disk_usage(there).free
-        if not os.access(there, os.W_OK):
+        target = real_path(folder)
+        existing = next(path for path in (target, *target.parents) if path.exists())
+        free = shutil.disk_usage(existing).free
+        if not os.access(existing, os.W_OK):
             level = "bad" if name == "results folder" else "note"
             yield Finding(level, f"{name} {folder} cannot be written", "choose another folder")
         elif free < LOW_DISK:
@@ -132,10 +132,10 @@ def _data() -> Iterator[Finding]:
 def _clone() -> Iterator[Finding]:
     from repfl.bench.store.provenance import commit
 
-    own = commit()
-    if own["commit"] is None:
+    head = commit()
+    if head["commit"] is None:
         advice = "records will not name the commit they were made by"
         yield Finding("note", "not a git clone, or git is not installed", advice)
         return
-    changes = " with uncommitted changes" if own["dirty"] else ""
-    yield Finding("note" if own["dirty"] else "ok", f"commit {own['commit'][:12]}{changes}")
+    changes = " with uncommitted changes" if head["dirty"] else ""
+    yield Finding("note" if head["dirty"] else "ok", f"commit {head['commit'][:12]}{changes}")

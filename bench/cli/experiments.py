@@ -113,8 +113,8 @@ def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
         return ending.exit_code
     _, code = _report(chosen, launch.results, out)
     if not (chosen.scale or chosen.grid or chosen.method):
-        own = command("report", replace(chosen, scale="smoke"), Store(launch.results))
-        print(f"shown: the best evidence for every number; what ran, at the scale smoke: `{own}`")
+        smoke = command("report", replace(chosen, scale="smoke"), Store(launch.results))
+        print(f"shown: the best evidence for every number; what ran, at the scale smoke: `{smoke}`")
     return ending.exit_code or code
 
 
@@ -161,7 +161,7 @@ def _admit(planned: Sequence[Planned]) -> None:
 
 
 def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Ending:
-    """Run what is missing of the planned cells, and print what came of it."""
+    """Run what is missing of the planned cells, and print the outcome."""
     from repfl.bench.cli import printing
     from repfl.bench.run import progress, runner
     from repfl.bench.store.store import Store
@@ -182,7 +182,7 @@ def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Endi
 
 
 def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
-    """Return what workers need to know; raise `UserError` for a value that is not valid."""
+    """Return the options of workers; raise `UserError` for a value that is not valid."""
     from repfl.algorithms.engine.precision import PRECISIONS
     from repfl.bench.run import kept_models, runner, trackers
     from repfl.bench.run.task import Options
@@ -233,35 +233,35 @@ def _report(
         raise unknown("style", style, STYLES)
     store = Store(results)
     with waiting("writing the report"):
-        asked = _asked(chosen, store)
+        request = _request(chosen, store)
         narrowed = bool(chosen.method or chosen.dataset or chosen.column or chosen.cell)
         options = again(chosen.plugin or (), store)
-        asked = replace(asked, narrowed=narrowed, again=options, style=style)
-        found = build.report(asked, store, out)
-    printing.show_report(found)
-    return found.runs, FAILED if found.failed else FINDING if found.problems else 0
+        request = replace(request, narrowed=narrowed, again=options, style=style)
+        written = build.report(request, store, out)
+    printing.show_report(written)
+    return written.runs, FAILED if written.failed else FINDING if written.problems else 0
 
 
-def _asked(chosen: Chosen, store: Store) -> build.Asked:
-    """Return the cells to be shown. A method that joins tables, a grid of one's own, and a paper
-    of which nothing has been computed at a larger scale are shown at the scale smoke.
+def _request(chosen: Chosen, store: Store) -> build.Request:
+    """Return the cells to be reported. A method that joins tables, a user's own grid, and a paper
+    without results at a larger scale are shown at the scale smoke.
     """
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.report import build
 
     if chosen.scale:
         planned = select(chosen, beside=True)
-        return build.Asked(planned, planned if chosen.scale == "smoke" else ())
+        return build.Request(planned, planned if chosen.scale == "smoke" else ())
     smoke, refused = _planned(chosen, "smoke")
     if any(item.guest or item.file for item in smoke):
-        return build.Asked(smoke)
+        return build.Request(smoke)
     real = [item for scale in ("paper", "desk") for item in _planned(chosen, scale)[0]]
     if not real and not smoke and refused:
         raise refused
     computed = {*store.ids(), *(cell for _, _, cell in committed_runs.ids())}
     if real and (not smoke or any(item.cell.id in computed for item in real)):
-        return build.Asked(real, smoke, best=True)
-    return build.Asked(smoke, smoke)
+        return build.Request(real, smoke, best=True)
+    return build.Request(smoke, smoke)
 
 
 def _planned(chosen: Chosen, scale: str) -> tuple[list[Planned], UserError | None]:

@@ -66,8 +66,8 @@ def command_line() -> Any:
     return typer.main.get_command(app)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         import repfl
 
         print(f"repfl {repfl.__version__}")
@@ -117,7 +117,7 @@ def _say(message: object, code: int) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    """Hand the arguments to the command's function; its return value is the exit code."""
+    """Call the command's function with the arguments; its return value is the exit code."""
     parser = command_line()
     try:
         result = parser.main(arguments or ["--help"], prog_name="repfl", standalone_mode=False)

@@ -45,12 +45,12 @@ def new(
 
 
 def _refuse_taken(kind: str, name: str) -> None:
-    """Refuse a name that something of this kind has."""
+    """Raise an error if something of this kind has the name."""
     from repfl.bench.grid import grid, plugins
 
     plugins.load()
-    known = grid.files() if kind in ("paper", "grid") else plugins.registries()[kind]
-    if name in known:
+    taken = grid.files() if kind in ("paper", "grid") else plugins.registries()[kind]
+    if name in taken:
         raise UserError(f"{kind} {name!r} is there already; take another name")
 
 

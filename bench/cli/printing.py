@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from repfl.bench.grid.planned import Planned
-    from repfl.bench.report.build import Reported
+    from repfl.bench.report.build import WrittenReport
     from repfl.bench.run.runner import Ending
     from repfl.bench.run.task import Options
 
 Recommend = Callable[..., str]
 """Given the name of a command and flags, the command for the same cells."""
 
-LARGE = 4 << 30
-"""Bytes of memory from which on a plan names what a cell needs."""
+MEMORY_WORTH_MENTIONING = 4 << 30
+"""Bytes: a plan mentions cells that need more."""
 
 
 def screen() -> Console:
@@ -156,15 +156,15 @@ def _forecast(
     from repfl.bench.run.cost import Cost, between
     from repfl.bench.run.memory import in_words
 
-    def time(told: Mapping[str, float]) -> str:
-        return between(Cost(told["seconds"], told["low"], told["high"]))
+    def time(forecast: Mapping[str, float]) -> str:
+        return between(Cost(forecast["seconds"], forecast["low"], forecast["high"]))
 
     basis = "at the speed of a reference machine; runs here will correct it"
     if cpu["measured"]:
         basis = f"cells of a model timed on this machine: {cpu['measured']:,}"
     text = f"{cells:,} cell{'s' * (cells != 1)} to compute: about"
     text += f" {time(cpu)} of one CPU worker ({basis})"
-    if memory > LARGE:
+    if memory > MEMORY_WORTH_MENTIONING:
         lacks = memory > machine.room("cpu")[1]
         more = ", which is more than this machine has" if lacks else ""
         text += f"; up to {in_words(memory)} of memory for one of them{more}"
@@ -184,8 +184,8 @@ def show_stale(facts: Mapping[str, Any]) -> None:
     for reason, lines in sorted(reasons.items()):
         out.print(f"\n{reason}", soft_wrap=True)
         for line in lines.values():
-            place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
-            out.print(f"    {line['id'][:12]} {place}: {duration(line['seconds'])}", soft_wrap=True)
+            label = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
+            out.print(f"    {line['id'][:12]} {label}: {duration(line['seconds'])}", soft_wrap=True)
     if not reasons:
         out.print("no value of this scale is stale; --scale smoke, desk or paper selects it")
 
@@ -213,8 +213,8 @@ def show_ending(
             f"    repeat: {item.command} --fresh --executor inline{again}",
             soft_wrap=True,
         )
-    standing = (versions.of_record(each.provenance, each.cell) for each in ending.there)
-    if stale := sum(not each.current for each in standing):
+    currencies = (versions.of_record(each.provenance, each.cell) for each in ending.there)
+    if stale := sum(not each.current for each in currencies):
         out.print(
             f"made by other versions or with other data than today's: {stale};"
             f" `{recommend('plan', '--stale')}` says which, `{recommend('run', '--stale')}`"
@@ -230,12 +230,12 @@ def show_ending(
         )
 
 
-def show_report(found: Reported) -> None:
-    """Print what was made, what went wrong, and where the page is."""
+def show_report(report: WrittenReport) -> None:
+    """Print the tables, what went wrong, and where the page is."""
     from repfl.bench.report.formats import terminal
 
     out = screen()
-    terminal.show(found.sheets, out)
-    for problem in found.problems:
+    terminal.show(report.sheets, out)
+    for problem in report.problems:
         out.print(f"problem: {problem}", soft_wrap=True)
-    out.print(f"\nreport: {real_path(found.page)}", soft_wrap=True)
+    out.print(f"\nreport: {real_path(report.page)}", soft_wrap=True)

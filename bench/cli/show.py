@@ -48,8 +48,8 @@ def show(
     plugins.load(plugin or ())
     if "/" in name or name in files():
         return statement(name, scale, grid, plugin, results, as_json)
-    found = find(Store(results), name)
-    print_json(found.record.json) if as_json else show_record(found)
+    shown = find(Store(results), name)
+    print_json(shown.record.json) if as_json else show_record(shown)
     return FINE
 
 
@@ -68,13 +68,13 @@ class ShownRecord:
 
 
 def find(store: Store, prefix: str) -> ShownRecord:
-    """Return the record whose id starts so, from the store or else from the published values."""
+    """Return the record whose id has this prefix, from the store or else from published values."""
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.evidence.committed.committed_run import by_name
     from repfl.bench.evidence.status import Statuses
 
     stored = [cell for cell in store.ids() if cell.startswith(prefix)]
-    if cell := _only(prefix, stored, f"records in {store.root}"):
+    if cell := _only_id(prefix, stored, f"records in {store.root}"):
         record = store.get(cell)
         assert record is not None  # its file was there a moment ago
         store.verify(record)
@@ -87,11 +87,11 @@ def find(store: Store, prefix: str) -> ShownRecord:
         for paper, scale, cell in committed_runs.ids()
         if cell.startswith(prefix)
     }
-    if cell := _only(prefix, list(published), "published values"):
+    if cell := _only_id(prefix, list(published), "published values"):
         return _published(cell, *published[cell])
     names = {path.name.partition(".")[0] for path in store.running.glob("*.*")}
-    begun = [name for name in names if name.startswith(prefix)]
-    if cell := _only(prefix, begun, f"cells in {store.running}"):
+    running = [name for name in names if name.startswith(prefix)]
+    if cell := _only_id(prefix, running, f"cells in {store.running}"):
         raise UserError(f"cell {cell[:12]} has no record yet: {Statuses(store).of(cell).reason}")
     raise UserError(
         f"no record in {store.root} and no published value has an id that starts with {prefix!r};"
@@ -99,12 +99,12 @@ def find(store: Store, prefix: str) -> ShownRecord:
     )
 
 
-def _only(prefix: str, found: Sequence[str], of: str) -> str:
+def _only_id(prefix: str, ids: Sequence[str], what: str) -> str:
     """Return the only id; empty if there is none."""
-    if len(found) > 1:
-        some = ", ".join(cell[:12] for cell in found[:5])
-        raise UserError(f"{len(found)} {of} have ids that start with {prefix!r}: {some}")
-    return found[0] if found else ""
+    if len(ids) > 1:
+        some = ", ".join(cell[:12] for cell in ids[:5])
+        raise UserError(f"{len(ids)} {what} have ids that start with {prefix!r}: {some}")
+    return ids[0] if ids else ""
 
 
 def _published(cell: str, paper: str, scale: str) -> ShownRecord:
@@ -113,53 +113,53 @@ def _published(cell: str, paper: str, scale: str) -> ShownRecord:
     from repfl.bench.grid.plan import Selection, plan
     from repfl.bench.run.record import as_made
 
-    known = committed_runs.read(paper, scale)
+    measured = committed_runs.read(paper, scale)
     planned = [item for item in plan(Selection([paper], scale=scale)) if item.cell.id == cell]
-    line = known.line(cell)
+    line = measured.line(cell)
     if not planned or line is None:
-        raise UserError(f"{known.file}: no grid plans cell {cell[:12]} any more")
-    note = f"{agreement.tier(line, known)}; it came with the code, in {known.file}"
-    if others := known.others(line):
+        raise UserError(f"{measured.file}: no grid plans cell {cell[:12]} any more")
+    note = f"{agreement.tier(line, measured)}; it came with the code, in {measured.file}"
+    if others := measured.others(line):
         values = ", ".join(_value(each.record) for each in others)
         note += f", one of {len(others) + 1} lines (the others: {values})"
     made = as_made(line.record.provenance, line.record.cell["recipe"])
     return ShownRecord(line.record, line.curves, f"{planned[0].command}{made} --fresh", note)
 
 
-def show_record(found: ShownRecord) -> None:
-    """Print a record: what was run, where, what came out, how to compute it again."""
+def show_record(shown: ShownRecord) -> None:
+    """Print a record: cell, result, provenance, and the command that repeats it."""
     from rich.text import Text
 
     from repfl.bench.store import provenance
 
-    out, record = screen(), found.record
+    out, record = screen(), shown.record
     cell, origin = record.cell, record.provenance
     out.print(Text(record.id, "bold"))
     out.print(
         f"{cell['method']} version {cell['version']}, seed {cell['seed']}: {record.status}"
         f" {record.reason}"
     )
-    if found.note:
-        out.print(found.note, soft_wrap=True)
+    if shown.note:
+        out.print(shown.note, soft_wrap=True)
     leaves(out, "hyper-parameters", cell["hp"])
     leaves(out, "recipe", cell["recipe"])
     if record.metrics:
         result = f"{_value(record)} at round {record.metrics['round']}{_floor(record)}"
         out.print(titled("result", f"  {result}"))
-        _show_curves(out, found)
-    made = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
-    if isinstance(memory := made.get("peak_memory"), int):
-        made["peak_memory"] = f"{memory / 2**20:,.0f} MiB"
-    leaves(out, "provenance", made)
+        _show_curves(out, shown)
+    fields = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
+    if isinstance(memory := fields.get("peak_memory"), int):
+        fields["peak_memory"] = f"{memory / 2**20:,.0f} MiB"
+    leaves(out, "provenance", fields)
     if "traceback" in origin:
         out.print(titled("traceback", f"\n{origin['traceback']}"))
-    if found.again:
-        out.print(titled("again", f"  {found.again}"), soft_wrap=True)
+    if shown.again:
+        out.print(titled("again", f"  {shown.again}"), soft_wrap=True)
         dirty, commit = origin.get("dirty"), origin.get("commit")
         if commit and (dirty or commit != provenance.commit()["commit"]):
-            place = f"commit {commit}{', with changed files' if dirty else ''}"
-            told = f"       computed at {place}; other code may not give the same number"
-            out.print(told, soft_wrap=True)
+            source = f"commit {commit}{', with changed files' if dirty else ''}"
+            warning = f"       computed at {source}; other code may not give the same number"
+            out.print(warning, soft_wrap=True)
 
 
 def _value(record: Record) -> str:
@@ -174,13 +174,13 @@ def _floor(record: Record) -> str:
     return f", majority class {100 * floor:.2f} %" if isinstance(floor, int | float) else ""
 
 
-def _show_curves(out: Console, found: ShownRecord) -> None:
+def _show_curves(out: Console, shown: ShownRecord) -> None:
     """Print means over clients by round, and the curve that the result is from."""
     from repfl.bench.store.reported import judged
 
-    result = "/".join(judged(found.record.cell["recipe"]["evaluation"]))
-    for name in sorted({name for name in found.curves if name.endswith("/mean") or name == result}):
-        values = found.curves[name].values.tolist()
+    result = "/".join(judged(shown.record.cell["recipe"]["evaluation"]))
+    for name in sorted({name for name in shown.curves if name.endswith("/mean") or name == result}):
+        values = shown.curves[name].values.tolist()
         out.print(
             f"  {name:20} {sparkline(values)}  {values[0]:.3f} -> {values[-1]:.3f}, best"
             f" {max(values):.3f}"

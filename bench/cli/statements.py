@@ -1,4 +1,4 @@
-"""What is behind a claim, a published number or an artefact, and which of its trials are chosen."""
+"""What is behind a claim, a published number or an artefact, and which trials are chosen."""
 
 from __future__ import annotations
 
@@ -30,33 +30,35 @@ def statement(
     from repfl.bench.report import show_text
     from repfl.bench.store.store import Store
 
-    asked = plugins or (), results
-    known = files() | {paper_of(path): path for path in grids or ()}
+    options = plugins or (), results
+    grid_files = files() | {paper_of(path): path for path in grids or ()}
     paper, _, artefact = name.partition("/")
-    if paper in known and artefact in read(known[paper]).file.artefacts:
+    if paper in grid_files and artefact in read(grid_files[paper]).file.artefacts:
         scale = scale or ("smoke" if paper not in files() else "paper")
         chosen = Chosen(artefact=[name], scale=scale, grid=list(grids or ()))
         with waiting("reading trials"):
             trials = choices(chosen, results)
         if trials is not None:
             # a paper of the suite has numbers and claims beside its trials
-            told = _told(name, *asked) if paper in files() and show_text.listed(name) else []
-            return _show_trials(*trials, told, as_json)
-    if paper in known and paper not in files():
-        values = f"`repfl report --grid {known[paper]}{again(plugins or (), Store(results))}`"
+            numbers = (
+                _lines(name, *options) if paper in files() and show_text.has_content(name) else []
+            )
+            return _show_trials(*trials, numbers, as_json)
+    if paper in grid_files and paper not in files():
+        values = f"`repfl report --grid {grid_files[paper]}{again(plugins or (), Store(results))}`"
         raise UserError(f"{name}: a grid of your own has no published numbers; {values} has yours")
-    lines = _told(name, *asked)
+    lines = _lines(name, *options)
     print_json(lines) if as_json else print("\n".join(lines))
     return FINE
 
 
-def _told(name: str, plugins: Sequence[str], results: Path | None) -> list[str]:
+def _lines(name: str, plugins: Sequence[str], results: Path | None) -> list[str]:
     from repfl.bench.report import show_text
     from repfl.bench.store.store import Store
 
     store = Store(results)
     with waiting("reading results"):
-        return show_text.told(name, real_path(store.root), again(plugins, store))
+        return show_text.describe(name, real_path(store.root), again(plugins, store))
 
 
 # -- trials ----------------------------------------------------------------------------------------
@@ -76,28 +78,28 @@ def choices(chosen: Chosen, results: Path | None) -> tuple[list[Choice], list[st
         return None
     library = Library(Store(results))
     published = committed_runs.read(planned[0].paper, planned[0].scale)
-    found = selection.choices(planned, CellEvidence(library, published))
-    return found, [*published.problems, *library.problems]
+    chosen_trials = selection.choices(planned, CellEvidence(library, published))
+    return chosen_trials, [*published.problems, *library.problems]
 
 
 def _show_trials(
-    found: Sequence[Choice], problems: Sequence[str], numbers: Sequence[str], as_json: bool
+    choices: Sequence[Choice], problems: Sequence[str], numbers: Sequence[str], as_json: bool
 ) -> int:
-    """Print one line per method and recipe, and below them what is told of published numbers."""
+    """Print one line per method and recipe, and below them the lines on published numbers."""
     if as_json:
-        print_json({"trials": [_facts(choice) for choice in found], "numbers": list(numbers)})
+        print_json({"trials": [_facts(choice) for choice in choices], "numbers": list(numbers)})
     else:
         out = screen()
         heads = ("method", "recipe", "best", "by", "validation", "test", "seeds", "trials")
         rows = table(*heads, right=(4, 5, 6))
-        for choice in found:
+        for choice in choices:
             study = "" if choice.study is None else f", study {choice.study}"
             counts = {"missing": choice.open, "diverged or failed": choice.fell}
-            told = [f"{count} {what}" for what, count in counts.items() if count]
-            trials = ", ".join([str(len(choice.trials)), *told])
+            open_trials = [f"{count} {what}" for what, count in counts.items() if count]
+            trials = ", ".join([str(len(choice.trials)), *open_trials])
             rows.add_row(choice.method, choice.column + study, *_best(choice), trials)
         out.print(rows)
-        if any(choice.open for choice in found):
+        if any(choice.open for choice in choices):
             out.print("trials are missing: another one may be the best once they are computed")
         print("\n".join(numbers), end="\n" if numbers else "")
     complain(problems)

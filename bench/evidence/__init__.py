@@ -1,10 +1,9 @@
 """From stored and published results to a paper's tables and figures.
 
-What is known goes through these hands: a stored record (`store`), or a published line
-(`committed`), of which `library.CellEvidence` takes the record if there is one, else the best
-line; beside what the grid plans they are the `Evidence` of one artefact at one scale
-(`planned_evidence`), from which the paper's own code makes a table or a figure (`artefacts`); where
-several scales have been run, these become one (`across_scales`).
+`library.CellEvidence` returns the stored record of a cell (`store`) or else its best published line
+(`committed`). With the cells that the grid plans, this is the `Evidence` of one artefact at one
+scale (`planned_evidence`), from which the paper's own code makes a table or a figure (`artefacts`).
+The results of several scales are merged (`across_scales`).
 
-The other way: `collect` publishes records as lines, `committed.verify` asks whether both are sound.
+`collect` publishes records as lines, and `committed.verify` checks both.
 """

@@ -18,73 +18,73 @@ if TYPE_CHECKING:
 
     from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
 
-REAL = ("paper", "desk")
-"""Scales whose numbers stand beside published ones, the best first."""
+COMPARED = ("paper", "desk")
+"""Scales whose numbers are compared with published ones, the best first."""
 
 
 def with_evidence(
     planned: Sequence[Planned], library: Library, root: Path | None = None
 ) -> list[Planned]:
-    """Of every artefact the scales at which something is known of it; of one of which nothing is
-    known, its highest scale.
+    """Return the cells of the scales at which an artefact has some result; of an artefact without
+    any, the cells of its highest scale.
     """
-    places = dict.fromkeys((item.paper, item.scale) for item in planned)
-    known = {place: committed_runs.read(*place, root).cells.keys() for place in places}
-    own = set(library.store.ids())
-    kept: dict[str, set[str]] = {}
+    paper_scales = dict.fromkeys((item.paper, item.scale) for item in planned)
+    published = {key: committed_runs.read(*key, root).cells.keys() for key in paper_scales}
+    stored = set(library.store.ids())
+    scales: dict[str, set[str]] = {}
     for item in planned:
-        if item.cell.id in own or item.cell.id in known[item.paper, item.scale]:
-            kept.setdefault(item.key, set()).add(item.scale)
+        if item.cell.id in stored or item.cell.id in published[item.paper, item.scale]:
+            scales.setdefault(item.key, set()).add(item.scale)
     for item in sorted(planned, key=lambda item: _rank(item.scale)):
-        kept.setdefault(item.key, {item.scale})
-    return [item for item in planned if item.scale in kept[item.key]]
+        scales.setdefault(item.key, {item.scale})
+    return [item for item in planned if item.scale in scales[item.key]]
 
 
 def merged(results: Sequence[Result]) -> list[Result]:
-    """One result per artefact, in the order of the first of each."""
+    """Return one result per artefact, in the order of the first of each."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.key, []).append(result)
-    return [_merged(sorted(group, key=lambda each: _rank(each.scale))) for group in groups.values()]
+    return [_merge(sorted(group, key=lambda each: _rank(each.scale))) for group in groups.values()]
 
 
 def _rank(scale: str) -> int:
-    return REAL.index(scale) if scale in REAL else len(REAL)
+    return COMPARED.index(scale) if scale in COMPARED else len(COMPARED)
 
 
-def _merged(group: Sequence[Result]) -> Result:
-    """What several scales say of one artefact, the highest scale first."""
+def _merge(group: Sequence[Result]) -> Result:
+    """Merge the results of one artefact, the highest scale first."""
     from repfl.paper_tables.core.result import Absent, Figure, Table
 
     made = [result for result in group if not isinstance(result, Absent)]
     if len(made) < 2:
         return (made or group)[0]
-    claims = _claims(made)
+    claims = _merge_claims(made)
     tables = [result for result in made if isinstance(result, Table)]
     if len(tables) == len(made):
-        return replace(_table(tables), claims=claims)
+        return replace(_merge_tables(tables), claims=claims)
     figures = [result for result in made if isinstance(result, Figure)]
-    with_runs = [figure for figure in figures if _measured(figure)] or figures[:1]
+    with_runs = [figure for figure in figures if _count_points(figure)] or figures[:1]
     if with_runs[0].lines:
-        return replace(_lines(with_runs), claims=claims)
-    return replace(_points(with_runs, figures), claims=claims)
+        return replace(_merge_curves(with_runs), claims=claims)
+    return replace(_merge_points(with_runs, figures), claims=claims)
 
 
-def _measured(figure: Figure) -> int:
-    """Return how many points a figure shows of ours; sizes alone show nothing."""
+def _count_points(figure: Figure) -> int:
+    """Return how many of our points a figure shows; computed sizes alone do not count."""
     if "ours" in figure.data:
         return int(figure.data["ours"].notna().sum())
     return len(figure.data) if figure.ids else 0
 
 
-def _lines(figures: Sequence[Figure]) -> Figure:
-    """Draw the highest scale; the data have every line from the highest scale that has it."""
+def _merge_curves(figures: Sequence[Figure]) -> Figure:
+    """Draw the highest scale; the data have each line from the highest scale that computed it."""
     import pandas as pd
 
     first = figures[0]
-    every = pd.concat([each.data.assign(scale=each.scale) for each in figures], ignore_index=True)
-    best = every.drop_duplicates(list(first.lines))[[*first.lines, "scale"]]
-    data = every.merge(best, on=list(best.columns))
+    curves = pd.concat([each.data.assign(scale=each.scale) for each in figures], ignore_index=True)
+    best = curves.drop_duplicates(list(first.lines))[[*first.lines, "scale"]]
+    data = curves.merge(best, on=list(best.columns))
     used = [each for each in figures if (data["scale"] == each.scale).any()]
     notes = tuple(
         f"Lines that the {first.scale} scale does not have yet are in the data from smaller runs"
@@ -95,29 +95,29 @@ def _lines(figures: Sequence[Figure]) -> Figure:
     return replace(first, ids=ids, data=data, notes=(*first.notes, *notes))
 
 
-def _claims(group: Sequence[Result]) -> tuple[Claim, ...]:
-    """Every claim once: where its verdict stands, else where something suggests one."""
-    found: dict[str, Claim] = {}
+def _merge_claims(group: Sequence[Result]) -> tuple[Claim, ...]:
+    """Return every claim once, at the scale that decides it, else at one that suggests it."""
+    best: dict[str, Claim] = {}
     for claim in (claim for result in group for claim in result.claims):
-        if claim.id not in found or _worth(claim) > _worth(found[claim.id]):
-            found[claim.id] = claim
-    return tuple(found.values())
+        if claim.id not in best or _evidence_rank(claim) > _evidence_rank(best[claim.id]):
+            best[claim.id] = claim
+    return tuple(best.values())
 
 
-def _worth(claim: Claim) -> int:
+def _evidence_rank(claim: Claim) -> int:
     return 2 if claim.holds is not None else 1 if claim.suggests is not None else 0
 
 
-def _table(group: Sequence[Table]) -> Table:
-    """Every cell from the highest scale that has a number of ours there."""
+def _merge_tables(group: Sequence[Table]) -> Table:
+    """Take every cell from the highest scale that has a number of ours."""
     import pandas as pd
 
     frame = pd.concat([table.frame for table in group if len(table.frame)], ignore_index=True)
     best = _best(frame, ["row", "column"])
-    told = best[best["ours"].notna()]
-    scales = [table.scale for table in group if (told["scale"] == table.scale).any()]
+    with_ours = best[best["ours"].notna()]
+    scales = [table.scale for table in group if (with_ours["scale"] == table.scale).any()]
     by_scale = {table.scale: table for table in group}
-    lead = by_scale[str(told["scale"].mode()[0])] if len(told) else group[0]
+    lead = by_scale[str(with_ours["scale"].mode()[0])] if len(with_ours) else group[0]
     layouts = [table.layout for table in group]
     rows = dict.fromkeys(row for layout in layouts for row in layout.rows)
     aside = dict.fromkeys(row for layout in layouts for row in layout.aside)
@@ -126,7 +126,7 @@ def _table(group: Sequence[Table]) -> Table:
     notes = dict.fromkeys(note for scale in scales for note in by_scale[scale].notes)
     caption = lead.caption
     if len(scales) > 1 and lead.stamp:
-        counts = told["scale"].value_counts()
+        counts = with_ours["scale"].value_counts()
         sizes = [
             by_scale[scale].stamp.replace(":", f", {counts[scale]} numbers:", 1) for scale in scales
         ]
@@ -148,30 +148,30 @@ def _table(group: Sequence[Table]) -> Table:
 
 
 def _best(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """One line per key: the first with a number of ours, else the first."""
-    order = frame.assign(missing=frame["ours"].isna(), place=range(len(frame)))
-    chosen = order.sort_values(["missing", "place"]).drop_duplicates(list(keys))
-    return chosen.sort_values("place").drop(columns=["missing", "place"]).reset_index(drop=True)
+    """Return one line per key: the first with a number of ours, else the first."""
+    order = frame.assign(missing=frame["ours"].isna(), order=range(len(frame)))
+    chosen = order.sort_values(["missing", "order"]).drop_duplicates(list(keys))
+    return chosen.sort_values("order").drop(columns=["missing", "order"]).reset_index(drop=True)
 
 
-def _points(with_runs: Sequence[Figure], figures: Sequence[Figure]) -> Figure:
-    """Draw the highest scale beside published numbers, and without any the scale that has most
-    points. The data have every published number from the highest scale that measured it.
+def _merge_points(with_runs: Sequence[Figure], figures: Sequence[Figure]) -> Figure:
+    """Draw the highest scale if published numbers are shown, else the scale with most points. The
+    data have every published number at the highest scale that measured it.
     """
     import pandas as pd
 
     printed = any("published" in each.data for each in with_runs)
-    first = with_runs[0] if printed else max(with_runs, key=_measured)  # of equals the highest
+    first = with_runs[0] if printed else max(with_runs, key=_count_points)  # of equals the highest
     others = [each.stamp for each in with_runs if each is not first]
     notes = (f"Points of other runs ({stamp}) are not drawn." for stamp in others)
     drawn = replace(first, notes=(*first.notes, *notes))
     if not {"source", "ours"} <= set(drawn.data.columns):
         return drawn
-    told = [
+    published = [
         each.data[each.data["source"] != ""].assign(scale=each.scale)
         for each in figures
         if "source" in each.data
     ]
-    best = _best(pd.concat(told, ignore_index=True), ["source"])
+    best = _best(pd.concat(published, ignore_index=True), ["source"])
     rest = drawn.data[drawn.data["source"] == ""].assign(scale=drawn.scale)
     return replace(drawn, data=pd.concat([rest, best], ignore_index=True))

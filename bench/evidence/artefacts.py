@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Made:
+class Artefacts:
     """The artefacts of a report, and one line for everything that went wrong on the way."""
 
     results: list[Result] = field(default_factory=list)
@@ -41,35 +41,35 @@ class Made:
     """The cells of measured lines."""
 
 
-def make(planned: Sequence[Planned], library: Library, root: Path | None = None) -> Made:
+def make(planned: Sequence[Planned], library: Library, root: Path | None = None) -> Artefacts:
     """Make every selected artefact, from records or else from published results. One that cannot be
-    made costs a line, and says why.
+    made becomes a message in `problems`.
     """
-    made = Made()
+    made = Artefacts()
     for paper in dict.fromkeys(item.paper for item in planned):
-        mine = [item for item in planned if item.paper == paper]
+        items = [item for item in planned if item.paper == paper]
         published = published_by(paper, made)
-        known = committed_runs.read(paper, mine[0].scale, root)
-        made.problems += known.problems
-        found = CellEvidence(library, known)
-        for item in unique(mine):
-            _use(item.cell.id, library, known, made)
-        for name in dict.fromkeys(item.artefact for item in mine):
-            shown = [item for item in mine if item.artefact == name]
-            cells = selection.settled(shown, found)
-            tried = [item for item in shown if item.trial]
-            evidence = PlannedEvidence(cells, found, published, noise.fitted(root), tried)
-            made.results.append(one(cells[0], evidence, made))
-        whole = _whole(paper, mine, made)
+        measured = committed_runs.read(paper, items[0].scale, root)
+        made.problems += measured.problems
+        cell_evidence = CellEvidence(library, measured)
+        for item in unique(items):
+            _use(item.cell.id, library, measured, made)
+        for name in dict.fromkeys(item.artefact for item in items):
+            selected = [item for item in items if item.artefact == name]
+            cells = selection.chosen_items(selected, cell_evidence)
+            trials = [item for item in selected if item.trial]
+            evidence = PlannedEvidence(cells, cell_evidence, published, noise.fitted(root), trials)
+            made.results.append(make_one(cells[0], evidence, made))
+        whole = _is_complete(paper, items, made)
         results = [result for result in made.results if result.paper == paper]
-        made.problems += unplaced(paper, published, results, whole)
-        made.problems += misnamed(mine, results)
+        made.problems += unused_published(paper, published, results, whole)
+        made.problems += misnamed_rows(items, results)
     made.problems += library.problems
     return made
 
 
-def _whole(paper: str, planned: Sequence[Planned], made: Made) -> bool:
-    """Return whether all of a paper's artefacts were made, from numbers of all their cells."""
+def _is_complete(paper: str, planned: Sequence[Planned], made: Artefacts) -> bool:
+    """Return whether all artefacts of a paper were made, with results for all their cells."""
     path = grids.files().get(paper)
     return (
         path is not None
@@ -78,25 +78,25 @@ def _whole(paper: str, planned: Sequence[Planned], made: Made) -> bool:
     )
 
 
-def _use(cell: str, library: Library, known: committed_runs.Measured, made: Made) -> None:
-    """Note what is known about a cell, and where it is from."""
+def _use(cell: str, library: Library, measured: committed_runs.Measured, made: Artefacts) -> None:
+    """Note the record or line that is used for a cell."""
     if (record := library.record(cell)) is not None:
         made.used[cell] = record
-    elif (line := known.line(cell)) is not None:
+    elif (line := measured.line(cell)) is not None:
         made.used[cell] = line.record
         made.measured.add(cell)
 
 
-def published_by(paper: str, made: Made) -> pd.DataFrame:
+def published_by(paper: str, made: Artefacts) -> pd.DataFrame:
     from repfl.paper_tables.core.published import read_published
 
-    found = read_published(grids.folder(paper) / "published")
-    made.problems += found.problems
-    return found.frame
+    published = read_published(grids.folder(paper) / "published")
+    made.problems += published.problems
+    return published.frame
 
 
-def one(first: Planned, evidence: PlannedEvidence, made: Made) -> Result:
-    """Make one artefact, or return the reason why there is none."""
+def make_one(first: Planned, evidence: PlannedEvidence, made: Artefacts) -> Result:
+    """Make one artefact; if that fails, return why as an `Absent`."""
     from repfl.paper_tables.core.result import Absent
 
     paper, name = first.paper, first.artefact
@@ -129,7 +129,7 @@ def renderer(item: Planned) -> Callable[[Evidence], Result]:
     """Return the function that makes an artefact."""
     name, module = item.artefact, f"repfl.paper_tables.{item.paper.replace('-', '_')}.artefacts"
     try:
-        known = import_module(module).ARTEFACTS
+        renderers = import_module(module).ARTEFACTS
     except ModuleNotFoundError as error:
         if item.file and error.name and module.startswith(error.name):
             from repfl.bench.evidence import user_grids
@@ -137,31 +137,31 @@ def renderer(item: Planned) -> Callable[[Evidence], Result]:
             artefact = grids.read(item.file).file.artefacts[name]
             return partial(user_grids.render, item.paper, name, artefact)
         raise
-    if name not in known:
-        raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")
-    found: Callable[[Evidence], Result] = known[name]
-    return found
+    if name not in renderers:
+        raise UserError(f"{module} has no artefact {name!r}; {nearest(name, renderers)}")
+    function: Callable[[Evidence], Result] = renderers[name]
+    return function
 
 
-# -- every published number stands somewhere: a mistyped name must not drop one silently -----------
+# -- every published number is shown somewhere: a mistyped name must not drop one silently ---------
 
 
-def unplaced(
+def unused_published(
     paper: str, published: pd.DataFrame, results: Sequence[Result], whole: bool
 ) -> Iterator[str]:
-    """Yield a line per published number that no artefact took. The file `table1.csv` belongs to the
-    artefact `table1`; of other files, such as sentences, one can tell only when the `whole` paper
-    was made and nothing was missing.
+    """Yield a message for every published number that no artefact uses. The file `table1.csv`
+    belongs to the artefact `table1`; numbers of other files, such as sentences, are checked only if
+    the `whole` paper was made and nothing was missing.
     """
     from repfl.paper_tables.core.result import Absent, shown, stated
 
     made = {result.name: result for result in results}
     sources = {each.name: {*shown(each)["source"], *stated(each)} for each in results}
-    taken = set().union(*sources.values())
+    all_sources = set().union(*sources.values())
     for row in published.to_dict("records"):
         owner = made.get(str(row["file"]).removesuffix(".csv"))
-        known = sources[owner.name] if owner else taken
-        if row["source"] in known or isinstance(owner, Absent) or not (owner or whole):
+        used = sources[owner.name] if owner else all_sources
+        if row["source"] in used or isinstance(owner, Absent) or not (owner or whole):
             continue
         where = ", ".join(str(row[name]) for name in ("dataset", "setting", "metric") if row[name])
         yield (
@@ -171,46 +171,44 @@ def unplaced(
 
 
 def _hint(row: Mapping[Any, Any], owner: Result | None, made: Mapping[str, Result]) -> str:
-    """Say which part of a published number's place is probably mistyped."""
+    """Return which field of a published number is probably mistyped."""
     from repfl.paper_tables.core.result import Table
 
     shown = [each for each in ([owner] if owner else made.values()) if isinstance(each, Table)]
-    sought = {place for each in shown for place in each.looked_up}
+    keys = {key for each in shown for key in each.looked_up}
     name, method = owner.name if owner else "any table", str(row["method"])
-    known = {place[-1] for place in sought} or {
-        str(label) for t in shown for label in t.frame["row"]
-    }
-    if method not in known:
-        return f"no row of {name} is published as {method!r}: {nearest(method, known)}"
+    valid = {key[-1] for key in keys} or {str(label) for t in shown for label in t.frame["row"]}
+    if method not in valid:
+        return f"no row of {name} is published as {method!r}: {nearest(method, valid)}"
     for index, field_ in enumerate(("table", "dataset", "setting")):
-        known = {place[index] for place in sought}
-        if known and row[field_] not in known:
+        valid = {key[index] for key in keys}
+        if valid and row[field_] not in valid:
             return (
-                f"no column of {name} has {field_} {row[field_]!r}: {nearest(row[field_], known)}"
+                f"no column of {name} has {field_} {row[field_]!r}: {nearest(row[field_], valid)}"
             )
-    here, known = (
+    setting, valid = (
         f"{row['dataset']}, {row['setting']}",
-        {f"{place[1]}, {place[2]}" for place in sought},
+        {f"{key[1]}, {key[2]}" for key in keys},
     )
-    if known and here not in known:
-        return f"no column of {name} has dataset and setting {here!r}: {nearest(here, known)}"
+    if valid and setting not in valid:
+        return f"no column of {name} has dataset and setting {setting!r}: {nearest(setting, valid)}"
     return f"no row and column of {name} have its dataset, setting and metric"
 
 
-def misnamed(planned: Sequence[Planned], results: Sequence[Result]) -> Iterator[str]:
-    """Yield a line per published row of a table that the grid lacks, if the grid has a row that the
+def misnamed_rows(planned: Sequence[Planned], results: Sequence[Result]) -> Iterator[str]:
+    """Yield a message for every published row that the grid lacks, if the grid has a row that the
     table lacks.
     """
     from repfl.paper_tables.core.result import Table
 
     for result in results:
-        mine = [item for item in planned if item.artefact == result.name]
-        if not mine or not isinstance(result, Table):
+        items = [item for item in planned if item.artefact == result.name]
+        if not items or not isinstance(result, Table):
             continue
-        path = mine[0].file or grids.files()[result.paper]
+        path = items[0].file or grids.files()[result.paper]
         cells = written_out(grids.read(path).file, result.name)
         labels = {row.label for each in cells for row in each.rows}
-        if labels - {item.row for item in mine}:
+        if labels - {item.row for item in items}:
             continue  # some rows were selected, and the others are rightly empty
         frame = result.frame
         published = set(frame.loc[frame["source"] != "", "row"])

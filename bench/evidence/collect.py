@@ -1,8 +1,8 @@
 """From a store to published results.
 
-Nobody keeps a list of what tables and figures need: they are made once from the store, and the
-curves and diagnostics that they read are published, beside the curve and the counts that each value
-was taken from.
+There is no list of what tables and figures need: they are made once from the store, and the curves
+and diagnostics that they read are published, beside the curve and the counts that each value was
+taken from.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ class Collected:
     """What was written, and what could not be."""
 
     files: list[tuple[Path, int, int]] = field(default_factory=list)
-    """Files, how many of their lines are new or improved, and how many were there already."""
+    """Files, with the number of their lines that are new or improved, and of those unchanged."""
     conflicts: list[str] = field(default_factory=list)
-    beside: Counter[str] = field(default_factory=Counter)
-    """By method, records of the same recipes that are of no planned cell: they are left out too."""
+    unplanned: Counter[str] = field(default_factory=Counter)
+    """By method without a row, the number of its records of planned recipes: they are left out."""
 
 
-class Noting(Library):
-    """A library that keeps a copy of everything that is read in it."""
+class Recorder(Library):
+    """A library that remembers the curves and diagnostics that were read."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self.read_curves: dict[str, set[str]] = {}
-        self.read_arrays: dict[str, dict[str, Arrays]] = {}
+        self.used_curves: dict[str, set[str]] = {}
+        self.used_arrays: dict[str, dict[str, Arrays]] = {}
 
     def curves(self, record: Record, names: Sequence[str]) -> dict[str, Curve]:
-        found = super().curves(record, names)
-        self.read_curves.setdefault(record.id, set()).update(found)
-        return found
+        curves = super().curves(record, names)
+        self.used_curves.setdefault(record.id, set()).update(curves)
+        return curves
 
     def arrays(self, record: Record, reduce: Reduce) -> Arrays:
-        found = super().arrays(record, reduce)
-        if found:
-            self.read_arrays.setdefault(record.id, {})[reduce.__name__] = found
-        return found
+        arrays = super().arrays(record, reduce)
+        if arrays:
+            self.used_arrays.setdefault(record.id, {})[reduce.__name__] = arrays
+        return arrays
 
 
 def collect(
@@ -66,92 +66,94 @@ def collect(
     """
     for paper in sorted({item.paper for item in planned}):
         provenance.must_last(committed_runs.folder_of(paper, root))
-    library, done = Noting(store), Collected(beside=_beside(planned, store))
+    library, result = (Recorder(store), Collected(unplanned=_unplanned(planned, store)))
     artefacts.make(planned, library, root)
     name = contributor or committed_runs.contributor()
     for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
-        known = committed_runs.read(paper, scale, root)
-        if known.problems:
+        measured = committed_runs.read(paper, scale, root)
+        if measured.problems:
             raise Corrupt(
-                f"{known.problems[0]}; mend or remove the file, or its other lines would be lost"
+                f"{measured.problems[0]}; mend or remove the file, or its other lines would be lost"
             )
-        before = {line.json["checksum"] for line in known.lines}
-        own = unique(item for item in planned if item.paper == paper)
-        today = {
+        before = {line.json["checksum"] for line in measured.lines}
+        items = unique(item for item in planned if item.paper == paper)
+        versions = {
             item.cell.method: item.cell.version
-            for item in own
-            if _add(known, item, library, name, done)
+            for item in items
+            if _add(measured, item, library, name, result)
         }
-        for line in known.lines:
-            if line.record.cell["version"] < today.get(line.method, 0):
-                known.forget(line)
-        after = {line.json["checksum"] for line in known.lines}
+        for line in measured.lines:
+            if line.record.cell["version"] < versions.get(line.method, 0):
+                measured.remove(line)
+        after = {line.json["checksum"] for line in measured.lines}
         if after != before:
-            with writing(known.file.parent, "folder", ""):
-                committed_runs.write(known)
+            with writing(measured.file.parent, "folder", ""):
+                committed_runs.write(measured)
         if after:
-            done.files.append((known.file, len(after - before), len(after & before)))
-    return done
+            result.files.append((measured.file, len(after - before), len(after & before)))
+    return result
 
 
-def _beside(planned: Sequence[Planned], store: Store) -> Counter[str]:
-    """By method that has no row, its records of recipes that others are planned at."""
+def _unplanned(planned: Sequence[Planned], store: Store) -> Counter[str]:
+    """Count, by method without a row, its records of recipes that are planned for other methods."""
     rows = {item.cell.method for item in planned}
     recipes = {canonical(item.cell.recipe) for item in planned}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for cell in {*store.ids()} - {item.cell.id for item in planned}:
         try:
             record = store.get(cell)
         except (Corrupt, UserError):
-            continue  # `repfl verify` tells of it
+            continue  # `repfl verify` reports it
         if record and record.cell["method"] not in rows:
-            found[record.cell["method"]] += canonical(record.cell["recipe"]) in recipes
-    return +found
+            counts[record.cell["method"]] += canonical(record.cell["recipe"]) in recipes
+    return +counts
 
 
 def _add(
-    known: Measured, item: Planned, library: Noting, contributor: str, done: Collected
+    measured: Measured, item: Planned, library: Recorder, contributor: str, result: Collected
 ) -> bool:
-    """Add one finished cell, and what was read of it; return whether it is finished."""
+    """Add one finished cell with the curves and diagnostics that were read; return whether it is
+    finished.
+    """
     record = library.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
         return False
-    named = replace(record, provenance={**record.provenance, "contributor": contributor})
-    line = Line(named, item.column)
-    before = next((each for each in known.cells.get(line.cell, ()) if each.key == line.key), None)
-    if before is not None and before.digests != line.digests:
-        if _settled(before.record, named):
-            done.conflicts.append(_conflict(before.record, named))
+    signed = replace(record, provenance={**record.provenance, "contributor": contributor})
+    line = Line(signed, item.column)
+    old = next((each for each in measured.cells.get(line.cell, ()) if each.key == line.key), None)
+    if old is not None and old.digests != line.digests:
+        if _same_conditions(old.record, signed):
+            result.conflicts.append(_conflict(old.record, signed))
             return True
-        before = None
-    read = library.read_curves.get(line.cell, set()) | set(before.curves if before else ())
-    line = line_of(named, library.store, item.column, read)
-    arrays: Mapping[str, Arrays] = library.read_arrays.get(line.cell, {})
-    if before is not None:
-        arrays = {**before.arrays, **arrays}
-        line = line if _improves(before, line) else replace(before, curves=line.curves)
-    known.add(replace(line, arrays=arrays))
+        old = None
+    names = library.used_curves.get(line.cell, set()) | set(old.curves if old else ())
+    line = line_of(signed, library.store, item.column, names)
+    arrays: Mapping[str, Arrays] = library.used_arrays.get(line.cell, {})
+    if old is not None:
+        arrays = {**old.arrays, **arrays}
+        line = line if _improves(old, line) else replace(old, curves=line.curves)
+    measured.add(replace(line, arrays=arrays))
     return True
 
 
-def _conflict(before: Record, now: Record) -> str:
-    made, values = (
-        before.provenance["finished"],
-        (before.metrics.get("value"), now.metrics.get("value")),
+def _conflict(old: Record, new: Record) -> str:
+    finished, values = (
+        old.provenance["finished"],
+        (old.metrics.get("value"), new.metrics.get("value")),
     )
-    told = f"value {values[0]} in the line of {made}, {values[1]} now"
-    return f"cell {now.id[:12]} came out otherwise from the same versions: {told}; not taken"
+    text = f"value {values[0]} in the line of {finished}, {values[1]} now"
+    return f"cell {new.id[:12]} came out otherwise from the same versions: {text}; not taken"
 
 
-def _settled(before: Record, record: Record) -> bool:
-    """Return whether the same versions, committed, gave both in the same way."""
-    then, now = before.provenance, record.provenance
+def _same_conditions(old: Record, new: Record) -> bool:
+    """Return whether the same committed versions computed both records in the same way."""
+    then, now = old.provenance, new.provenance
     alike = all(then[name] == now.get(name) for name in ("versions", "chunk"))
     return alike and not then.get("dirty") and not now.get("dirty")
 
 
-def _improves(before: Line, line: Line) -> bool:
-    """Return whether a line says more than one with the same digests."""
-    then, now = before.record.provenance, line.record.provenance
+def _improves(old: Line, line: Line) -> bool:
+    """Return whether a line has more than one with the same digests: committed code, or counts."""
+    then, now = old.record.provenance, line.record.provenance
     cleaner = bool(then.get("dirty")) and not now.get("dirty")
-    return cleaner or (before.counts is None and line.counts is not None)
+    return cleaner or (old.counts is None and line.counts is not None)

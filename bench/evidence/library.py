@@ -1,4 +1,4 @@
-"""What is known of cells: their stored records, or else their published lines."""
+"""Results of cells: their stored records, or else their published lines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from repfl.paper_tables.core.evidence import Arrays, Reduce, wanted
 
 
 class Library:
-    """Records read once for all artefacts of a report. Damaged ones are never used, and cost a line
-    in `problems`.
+    """Records that are read once for all artefacts of a report. Damaged ones are not used, and are
+    reported in `problems`.
     """
 
     def __init__(self, store: Store) -> None:
@@ -26,8 +26,8 @@ class Library:
         self._why: dict[str, str] = {}
 
     def record(self, cell: str) -> Record | None:
-        """Return a cell's record with all its files as they were written; None if there is none or
-        it is damaged.
+        """Return a cell's record if all its files are as they were written; None if there is none
+        or it is damaged.
         """
         if cell not in self._records:
             self._records[cell] = None
@@ -42,7 +42,7 @@ class Library:
         return self._records[cell]
 
     def why_missing(self, cell: str) -> str:
-        """Say why there is no record to use."""
+        """Return why there is no usable record."""
         return self._why.get(cell, "not computed yet")
 
     def curves(self, record: Record, names: Sequence[str]) -> dict[str, Curve]:
@@ -71,15 +71,15 @@ class CellEvidence:
         return None if line is None else line.record
 
     def line(self, cell: str) -> Line | None:
-        """Return the published line that stands for a cell, if one does."""
+        """Return the published line that is used for a cell, if there is no record."""
         return self._measured.line(cell) if self._library.record(cell) is None else None
 
     def why_missing(self, cell: str) -> str:
-        """Say why there is neither."""
+        """Return why there is neither a record nor a line."""
         return self._library.why_missing(cell)
 
     def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
-        """Return the named curves of a cell, as far as they were published."""
+        """Return those of the named curves of a cell that were published."""
         if (record := self._library.record(cell)) is not None:
             return self._library.curves(record, names)
         line = self._measured.line(cell)
@@ -94,9 +94,7 @@ class CellEvidence:
         return None if line is None else line.counts
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """Return what `reduce` makes of a cell's diagnostics, or made of them when they were
-        published.
-        """
+        """Return what `reduce` makes of a cell's diagnostics, now or when they were published."""
         if (record := self._library.record(cell)) is not None:
             return self._library.arrays(record, reduce)
         line = self._measured.line(cell)
@@ -104,5 +102,5 @@ class CellEvidence:
 
     @cached_property
     def tiers(self) -> dict[str, str]:
-        """How well published lines are founded, by cell."""
+        """Return the evidence for published lines, by cell."""
         return agreement.tiers(self._measured)

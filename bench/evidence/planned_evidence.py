@@ -1,4 +1,4 @@
-"""What a table or figure is made from: its planned cells, with everything that is known of them."""
+"""What a table or figure is made from: its planned cells and their results."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from repfl.paper_tables.core.statistics.noise import UNKNOWN, Noise
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Nested tables as columns; lists become tuples, which tables can group by."""
+    """Return nested tables as columns; lists become tuples, which tables can group by."""
     flat = dotted(values, prefix)
     return {name: tuple(each) if isinstance(each, list) else each for name, each in flat.items()}
 
 
 @cache
 def _title(dataset: str) -> str:
-    """Return what people call a data set; of a forgotten plug-in, its name."""
+    """Return the title of a data set; if it is not registered, its name."""
     from repfl.datasets.core.registry import get, names
 
     return get(dataset).title if dataset in names() else dataset
 
 
 class PlannedEvidence:
-    """The planned cells of one artefact at one scale, with everything that is known about them."""
+    """The planned cells of one artefact at one scale, with their results."""
 
     def __init__(
         self,
         planned: Sequence[Planned],
-        known: CellEvidence,
+        evidence: CellEvidence,
         published: pd.DataFrame,
         noise: Noise = UNKNOWN,
-        tried: Sequence[Planned] = (),
+        trials: Sequence[Planned] = (),
     ) -> None:
-        self._planned, self._known, self._tried = list(planned), known, list(tried)
+        self._planned, self._evidence, self._trials = (list(planned), evidence, list(trials))
         self.published, self.noise = published, noise
         self.scale = planned[0].scale if planned else ""
         self.seeds = tuple(sorted({item.cell.seed for item in planned}))
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """One row per planned cell, done or not."""
+        """Return one row per planned cell, done or not."""
         cells = pd.DataFrame([self._row(item) for item in self._planned])
         # artefacts take many small selections: words as one block of objects are taken ten times as
         # fast as columns of their own
@@ -66,8 +66,8 @@ class PlannedEvidence:
         ).copy()
 
     def _row(self, item: Planned) -> dict[str, Any]:
-        status, reason, metrics, origin = self._came_of(item)
-        line = self._known.line(item.cell.id)
+        status, reason, metrics, origin = self._outcome(item)
+        line = self._evidence.line(item.cell.id)
         done = status == "done"
         value = metrics.get("value")
         recipe = item.cell.recipe
@@ -100,33 +100,33 @@ class PlannedEvidence:
             "metrics": metrics,
         }
 
-    def _came_of(self, item: Planned) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]]:
-        """Status, reason, metrics and provenance of a planned cell, or why it has none."""
+    def _outcome(self, item: Planned) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]]:
+        """Return status, reason, metrics and provenance of a planned cell, or why it has none."""
         cell = item.cell.id
-        if (record := self._known.record(cell)) is not None:
+        if (record := self._evidence.record(cell)) is not None:
             return record.status, record.reason, record.metrics, record.provenance
         if item.skip:
             return "skipped", item.skip, {}, {}
-        return "missing", self._known.why_missing(cell), {}, {}
+        return "missing", self._evidence.why_missing(cell), {}, {}
 
     def _tier(self, line: Line | None, origin: Mapping[str, Any], cell: Cell) -> str:
-        """How well a number is founded, and whether it is stale."""
+        """Return the evidence for a number, and whether it is stale."""
         if line is not None:
-            founded, standing = self._known.tiers[line.cell], line.currency
+            tier, currency = self._evidence.tiers[line.cell], line.currency
         else:
-            founded, standing = "", versions.of_record(origin, cell.json)
-        return ", ".join(filter(None, (founded, "" if standing.current else STALE)))
+            tier, currency = "", versions.of_record(origin, cell.json)
+        return ", ".join(filter(None, (tier, "" if currency.current else STALE)))
 
     # -- trials and clients ------------------------------------------------------------------------
 
     def trials(self) -> pd.DataFrame:
-        """Every trial of the searches: row, column, seed, trial, id, status, validation and test
-        accuracy, and whether validation chose it.
+        """Return every trial of the searches: row, column, seed, trial, id, status, validation and
+        test accuracy, and whether validation chose it.
         """
-        lines = []
-        for choice in choices(self._tried, self._known) if self._tried else ():
+        rows = []
+        for choice in choices(self._trials, self._evidence) if self._trials else ():
             best = choice.best if not choice.open else None
-            lines += [
+            rows += [
                 {
                     "row": choice.row,
                     "column": choice.column_key,
@@ -140,21 +140,19 @@ class PlannedEvidence:
                 }
                 for number, trial in enumerate(choice.trials, start=1)
             ]
-        return pd.DataFrame(lines, columns=list(TRIAL))
+        return pd.DataFrame(rows, columns=list(TRIAL))
 
     def clients(self, ids: Sequence[str]) -> pd.DataFrame:
-        """Each client's counts in the reported round: id, client, correct, total."""
-        return counts_frame((cell, self._known.counts(cell)) for cell in dict.fromkeys(ids))
+        """Return each client's counts in the reported round: id, client, correct, total."""
+        return counts_frame((cell, self._evidence.counts(cell)) for cell in dict.fromkeys(ids))
 
     # -- curves and diagnostics --------------------------------------------------------------------
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
-        """Curves of these names: id, name, round, value. A name that ends in a slash stands for all
-        that start so.
-        """
-        cells = ((cell, self._known.curves(cell, names)) for cell in dict.fromkeys(ids))
+        """Return curves by name: id, name, round, value. A name that ends in "/" is a prefix."""
+        cells = ((cell, self._evidence.curves(cell, names)) for cell in dict.fromkeys(ids))
         return curves_frame(cells)
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """What `reduce` makes of the diagnostics of one cell."""
-        return self._known.arrays(cell, reduce)
+        """Return what `reduce` makes of the diagnostics of one cell."""
+        return self._evidence.arrays(cell, reduce)

@@ -1,8 +1,8 @@
 """Selection by validation: which of several trials of a method is the best one at a recipe.
 
 A trial is a row of an artefact, with all its seeds. Only validation accuracy chooses; the test
-accuracy of the chosen trial is told beside it, and of the others it plays no part. A trial that
-diverged or failed counts as one that was made, and cannot be the best.
+accuracy of the chosen trial is reported with it, that of the others is not used. A trial that
+diverged or failed counts as made, and cannot be the best.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.reported import judged
 
-FELL = ("diverged", "failed")
+NO_RESULT = ("diverged", "failed")
 DIGITS = 6
 """Means of the same shares, added up in another order, are equal."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A row at a recipe: what was tried, and what came of it."""
+    """A row at a recipe: its options and its result."""
 
     row: str
     cell: Cell
@@ -43,7 +43,7 @@ class Trial:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Hyper-parameters, and fields of the recipe, under dotted names."""
+        """Return hyper-parameters, and fields of the recipe under dotted names."""
         recipe = dotted(self.cell.recipe)
         named = {n if "." in n else f"recipe.{n}": value for n, value in recipe.items()}
         return {**self.cell.hp, **named}
@@ -57,73 +57,74 @@ class Choice:
     method: str
     column: str
     study: int | None
-    """The seed of a search, whose trials are its own; none: the rows are the trials."""
+    """The seed of a search, which has trials of its own; None if the rows are the trials."""
     row: str
-    """The row that is searched; empty: the rows are the trials."""
+    """The row that is searched; empty if the rows are the trials."""
     column_key: str
     trials: tuple[Trial, ...]
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the highest validation accuracy, of equal ones the first; none where none
-        is done.
+        """Return the trial with the highest validation accuracy, of equal ones the first; None if
+        none is done.
         """
         done = [trial for trial in self.trials if trial.status == "done" and isfinite(trial.val)]
         return max(done, key=lambda trial: round(trial.val, DIGITS), default=None)
 
     @property
     def open(self) -> int:
-        """Trials that are still to be made."""
+        """Return the number of trials that are still to be run."""
         return sum(trial.status == "missing" for trial in self.trials)
 
     @property
     def fell(self) -> int:
-        """Trials that came to nothing."""
-        return sum(trial.status in FELL for trial in self.trials)
+        """Return the number of trials that diverged or failed."""
+        return sum(trial.status in NO_RESULT for trial in self.trials)
 
     @property
     def tried(self) -> list[str]:
-        """The options in which trials differ."""
+        """Return the names of the options in which trials differ."""
         options = [trial.options for trial in self.trials]
         names = dict.fromkeys(name for each in options for name in each)
         return [name for name in names if len({str(each.get(name)) for each in options}) > 1]
 
 
-def choices(planned: Sequence[Planned], known: CellEvidence) -> list[Choice]:
-    """Every method at every recipe that has validation data, in the order of the grid; where
-    artefacts share trials, of the first.
+def choices(planned: Sequence[Planned], evidence: CellEvidence) -> list[Choice]:
+    """Return the trials of every method at every recipe with validation data, in the order of the
+    grid. Trials that artefacts share are returned once, for the first.
     """
-    blind = {item.column for item in planned if not _validates(item.cell.recipe)}
-    seen = [item for item in planned if item.column not in blind]
-    if not seen:
+    unvalidated = {item.column for item in planned if not _validates(item.cell.recipe)}
+    eligible = [item for item in planned if item.column not in unvalidated]
+    if not eligible:
         raise UserError(
-            f"recipe {min(blind)}: has no validation data to choose by; set partition.val_share in"
-            " it, such as 0.1"
+            f"recipe {min(unvalidated)}: has no validation data to choose by; set"
+            " partition.val_share in it, such as 0.1"
         )
     groups: dict[tuple[str, str, str, int | None, str, str], dict[str, list[Planned]]] = {}
-    for item in seen:
+    for item in eligible:
         study, row = (item.cell.seed, item.row) if item.trial else (None, "")
-        place = (item.key, item.cell.method, item.column_label, study, row, item.column)
-        rows = groups.setdefault(place, {})
+        key = (item.key, item.cell.method, item.column_label, study, row, item.column)
+        rows = groups.setdefault(key, {})
         rows.setdefault(item.trial_row, []).append(item)
-    found: dict[tuple[str, ...], Choice] = {}  # artefacts share trials
-    for place, rows in groups.items():
+    by_ids: dict[tuple[str, ...], Choice] = {}
+    for key, rows in groups.items():
         ids = tuple(item.cell.id for items in rows.values() for item in items)
-        if ids not in found:
-            trials = tuple(_trial(row, items, known) for row, items in rows.items())
-            found[ids] = Choice(*place, trials)
-    return list(found.values())
+        if ids not in by_ids:
+            trials = tuple(_trial(row, items, evidence) for row, items in rows.items())
+            by_ids[ids] = Choice(*key, trials)
+    return list(by_ids.values())
 
 
-def settled(planned: Sequence[Planned], known: CellEvidence) -> list[Planned]:
-    """What stands in a table: of every search the trial that validation chose, and what belongs to
-    no search as it is. A search that has trials to make is missing: another one may be the best.
+def chosen_items(planned: Sequence[Planned], evidence: CellEvidence) -> list[Planned]:
+    """Return the cells that a table shows: of every search those of the trial that validation
+    chose, and all cells of no search. A search with missing trials is missing, since another trial
+    may be the best.
     """
     tried = [item for item in planned if item.trial]
     if not tried:
         return list(planned)
     chosen = set()
-    for choice in choices(tried, known):
+    for choice in choices(tried, evidence):
         best = choice.best
         if best is None or choice.open:
             best = next((each for each in choice.trials if each.status == "missing"), None)
@@ -146,14 +147,14 @@ def _validates(recipe: Mapping[str, Any]) -> bool:
     return partition.has_validation(Partition(**recipe["partition"]))
 
 
-def _trial(row: str, items: Sequence[Planned], known: CellEvidence) -> Trial:
-    records = [known.record(item.cell.id) for item in items]
+def _trial(row: str, items: Sequence[Planned], evidence: CellEvidence) -> Trial:
+    records = [evidence.record(item.cell.id) for item in items]
     statuses = [
         "skipped" if item.skip else "missing" if record is None else record.status
         for item, record in zip(items, records, strict=True)
     ]
     status = _worst(statuses)
-    scores = [_score(item.cell, known) for item in items] if status == "done" else []
+    scores = [_score(item.cell, evidence) for item in items] if status == "done" else []
     return Trial(
         row,
         items[0].cell,
@@ -166,19 +167,19 @@ def _trial(row: str, items: Sequence[Planned], known: CellEvidence) -> Trial:
 
 
 def _worst(statuses: Iterable[str]) -> str:
-    """What a trial comes to with these of its seeds: one that fell is enough to tell."""
-    found = set(statuses)
-    return next((each for each in (*FELL, "skipped", "missing") if each in found), "done")
+    """Return the status of a trial from those of its seeds: one without a result decides."""
+    present = set(statuses)
+    return next((each for each in (*NO_RESULT, "skipped", "missing") if each in present), "done")
 
 
-def _score(cell: Cell, known: CellEvidence) -> tuple[float, float]:
-    """Validation and test accuracy of one run, in the same round: the last, or that of the best
-    validation accuracy where the recipe does not report the last.
+def _score(cell: Cell, evidence: CellEvidence) -> tuple[float, float]:
+    """Return validation and test accuracy of one run in the same round: the last, or that of the
+    best validation accuracy if the recipe does not report the last.
     """
     evaluation = cell.recipe["evaluation"]
     point, average = judged(evaluation)
     names = (f"{point}/val/{average}", f"{point}/{average}")
-    curves = known.curves(cell.id, names)
+    curves = evidence.curves(cell.id, names)
     val, test = (_by_round(curves.get(name)) for name in names)
     both = [round_ for round_ in val if round_ in test]
     if not both:

@@ -1,4 +1,4 @@
-"""Where planned cells stand: done, missing and why, what the rest will cost."""
+"""The status of planned cells: done, missing and why, and what the rest will cost."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from repfl.bench.store.locks import held, holder
 from repfl.bench.store.store import FINAL, Store
 
 OPEN = ("missing", "failed", "running")
-"""What is still to be computed."""
+"""Statuses of cells that are still to be computed."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """One cell's standing."""
+    """The status of one cell."""
 
     status: str
     reason: str = ""
     stale: str = ""
-    """Why it need not be what would be computed today; empty: it is."""
+    """Why it may differ from what would be computed today; empty if it is current."""
 
 
 class Statuses:
-    """The standing of cells in a store, each looked up once."""
+    """The status of cells in a store, each looked up once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        # most plans have the records that costs are learned from; larger ones are not kept whole
+        # most plans have the records that costs are learned from; the cache holds only so many
         self.record = lru_cache(maxsize=2 * MAX_RECORDS)(store.get)
-        self._found: dict[str, Status] = {}
+        self._statuses: dict[str, Status] = {}
 
     def of(self, cell: str) -> Status:
-        """What the store says about a cell; without a look at the planned cell itself."""
-        if cell not in self._found:
-            self._found[cell] = self._look(cell)
-        return self._found[cell]
+        """Return the status of a cell from the store alone, without its plan."""
+        if cell not in self._statuses:
+            self._statuses[cell] = self._look_up(cell)
+        return self._statuses[cell]
 
-    def _look(self, cell: str) -> Status:
+    def _look_up(self, cell: str) -> Status:
         try:
             record = self.record(cell)
         except (Corrupt, UserError) as error:
@@ -59,78 +59,80 @@ class Statuses:
             if held(self.store, cell):
                 return Status("running", holder(self.store, cell) or "some runner is at it")
             if (round_ := checkpoint.round_of(self.store, cell)) is not None:
-                past = f"interrupted after round {round_}; `repfl run` continues from there"
-                return Status("missing", past)
+                reason = f"interrupted after round {round_}; `repfl run` continues from there"
+                return Status("missing", reason)
         if record is None:
             return Status("missing", "not computed yet")
         stale = versions.of_record(record.provenance, record.cell).reason
-        before = "failed before: " if record.status == "failed" else ""
-        return Status(record.status, before + record.reason, stale)
+        prefix = "failed before: " if record.status == "failed" else ""
+        return Status(record.status, prefix + record.reason, stale)
 
     def planned(self, item: Planned) -> Status:
-        """The standing of a planned cell: what is missing says why."""
-        found = self.of(item.cell.id)
-        if found.status != "missing":
-            return found
+        """Return the status of a planned cell; if it is missing, with the reason."""
+        status = self.of(item.cell.id)
+        if status.status != "missing":
+            return status
         if item.skip:
             return Status("skipped", item.skip)
-        absent = data_absent(item.cell.recipe["dataset"])
-        return Status("missing", absent) if absent and found.reason == "not computed yet" else found
+        lack = data_absent(item.cell.recipe["dataset"])
+        return Status("missing", lack) if lack and status.reason == "not computed yet" else status
 
 
 Lines = Callable[[str, str], Measured]
-"""The published lines of a paper at a scale."""
+"""Reads the published lines of a paper at a scale."""
 
 
 def stale(planned: Sequence[Planned], statuses: Statuses, lines_of: Lines = read) -> dict[str, str]:
-    """Return the cells whose number, in the store or else published, need not be what would be
+    """Return the cells whose number, stored or else published, may differ from what would be
     computed today, with the reason.
     """
-    found = {}
+    reasons = {}
     for item in planned:
         if (status := statuses.of(item.cell.id)).status in FINAL:
-            found[item.cell.id] = status.stale
+            reasons[item.cell.id] = status.stale
         else:
             lines = lines_of(item.paper, item.scale).cells.get(item.cell.id, ())
-            told = [line.currency for line in lines]
-            current = any(each.current for each in told)
-            found[item.cell.id] = "" if current or not told else told[0].reason
-    return {cell: reason for cell, reason in found.items() if reason}
+            currencies = [line.currency for line in lines]
+            current = any(each.current for each in currencies)
+            reasons[item.cell.id] = "" if current or not currencies else currencies[0].reason
+    return {cell: reason for cell, reason in reasons.items() if reason}
 
 
 def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
-    """The cells to compute again, so that every number is today's."""
-    known = stale(planned, Statuses(store), cache(read))
-    return [item for item in planned if item.cell.id in known]
+    """Return the cells to recompute, so that every number is current."""
+    reasons = stale(planned, Statuses(store), cache(read))
+    return [item for item in planned if item.cell.id in reasons]
 
 
 def overview(
     planned: Sequence[Planned], store: Store, *, only_stale: bool = False
 ) -> dict[str, Any]:
-    """Return the plan as plain data: every cell once per place, the cheapest first, and totals
-    over distinct cells.
+    """Return the plan as plain data: every cell once per row and column, the cheapest first, and
+    totals over distinct cells.
     """
-    statuses, lines = Statuses(store), cache(read)
+    statuses, lines_of = Statuses(store), cache(read)
     speeds = measured(store, statuses.record)
-    again = stale(unique(planned), statuses, lines)
-    planned = [item for item in planned if not only_stale or item.cell.id in again]
+    stale_reasons = stale(unique(planned), statuses, lines_of)
+    planned = [item for item in planned if not only_stale or item.cell.id in stale_reasons]
     cells = unique(planned)
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
-    standing = {item.cell.id: statuses.planned(item) for item in cells}
-    open_cells = [item for item in cells if standing[item.cell.id].status in OPEN]
+    statuses_of = {item.cell.id: statuses.planned(item) for item in cells}
+    open_cells = [item for item in cells if statuses_of[item.cell.id].status in OPEN]
     published = {
-        item.cell.id for item in open_cells if item.cell.id in lines(item.paper, item.scale).cells
+        item.cell.id
+        for item in open_cells
+        if item.cell.id in lines_of(item.paper, item.scale).cells
     }
     return {
         "cells": [
-            _line(item, standing[item.cell.id], costs[item.cell.id])
-            | {"stale": again.get(item.cell.id, ""), "published": item.cell.id in published}
+            _plan_row(item, statuses_of[item.cell.id], costs[item.cell.id])
+            | {"stale": stale_reasons.get(item.cell.id, ""), "published": item.cell.id in published}
             for item in sorted(planned, key=lambda item: costs[item.cell.id])
         ],
         "distinct": len(cells),
-        "statuses": dict(Counter(status.status for status in standing.values())),
-        "stale": len(again),
-        "reasons": dict(Counter(standing[item.cell.id].reason for item in open_cells)),
+        "statuses": dict(Counter(status.status for status in statuses_of.values())),
+        "stale": len(stale_reasons),
+        "reasons": dict(Counter(statuses_of[item.cell.id].reason for item in open_cells)),
         "published": len(published),
         "seconds": sum(costs[item.cell.id] for item in open_cells),
         "unpublished_seconds": sum(
@@ -141,17 +143,17 @@ def overview(
 
 
 def _forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[str, Any]:
-    """Return what cells will cost on a CPU, and on a GPU as far as their models have run on one."""
+    """Return what cells will cost on a CPU, and on a GPU if their models have run on one."""
     cells = [item.cell for item in planned]
-    known = {kind: [c for c in cells if speeds[kind].knows(c.recipe)] for kind in DEVICES}
-    costs = {"cpu": speeds["cpu"].cost(cells), "cuda": speeds["cuda"].cost(known["cuda"])}
-    lines = {kind: {**vars(costs[kind]), "measured": len(known[kind])} for kind in DEVICES}
+    timed = {kind: [c for c in cells if speeds[kind].knows(c.recipe)] for kind in DEVICES}
+    costs = {"cpu": speeds["cpu"].cost(cells), "cuda": speeds["cuda"].cost(timed["cuda"])}
+    forecasts = {kind: {**vars(costs[kind]), "measured": len(timed[kind])} for kind in DEVICES}
     peaks = memory.recorded(speeds["cpu"].records)
     needs = [memory.needed(cell, "cpu", peaks) for cell in cells]
-    return {"cells": len(cells), **lines, "memory": max(needs, default=0.0)}
+    return {"cells": len(cells), **forecasts, "memory": max(needs, default=0.0)}
 
 
-def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
+def _plan_row(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
     return {
         "id": item.cell.id,
         "artefact": item.key,
@@ -169,11 +171,11 @@ def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
     }
 
 
-def artefact_facts(store: Store, own: Sequence[Path] = ()) -> list[dict[str, Any]]:
+def artefact_facts(store: Store, user_grids: Sequence[Path] = ()) -> list[dict[str, Any]]:
     """Return every artefact with its cells per scale: needed, done here, and published."""
-    known, statuses = set(ids()), Statuses(store)
-    files = grids.files() | {grids.paper_of(path): path for path in own}
-    plans = {s: plan(Selection(list(files), scale=s, files=own)) for s in grids.SCALES}
+    published, statuses = set(ids()), Statuses(store)
+    files = grids.files() | {grids.paper_of(path): path for path in user_grids}
+    plans = {s: plan(Selection(list(files), scale=s, files=user_grids)) for s in grids.SCALES}
     facts = []
     for paper, path in files.items():
         for name, artefact in grids.read(path).file.artefacts.items():
@@ -183,7 +185,7 @@ def artefact_facts(store: Store, own: Sequence[Path] = ()) -> list[dict[str, Any
                 scales[scale] = {
                     "cells": len(cells),
                     "done": sum(statuses.of(cell).status == "done" for cell in cells),
-                    "measured": sum((paper, scale, cell) in known for cell in cells),
+                    "measured": sum((paper, scale, cell) in published for cell in cells),
                 }
             facts.append(
                 {

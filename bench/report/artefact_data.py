@@ -1,4 +1,4 @@
-"""What a report says, as plain data: every page and the terminal read this."""
+"""The contents of a report as plain data, which every page and the terminal read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Number:
     row: str
     column: str
     where: str
-    """The column as readers know it."""
+    """The column's name for readers."""
     published: str = ""
     ours: str = ""
     interval: str = ""
@@ -55,7 +55,7 @@ class Number:
 
     @property
     def shown(self) -> str:
-        """Ours; if training decides it, with its number of runs and how well it is founded."""
+        """Return ours; if it needs training, with its number of runs and its evidence."""
         counted = self.measured and self.kind not in EXACT
         return f"{self.ours} ({self.seeds}){self.founded}" if counted else self.ours or BLANK
 
@@ -65,7 +65,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Said:
+class ClaimData:
     """A claim, and what became of it."""
 
     id: str
@@ -75,7 +75,7 @@ class Said:
     line: str
     """Everything in one line."""
     standing: str
-    """What runs suggest that decide nothing, and what the paper's own numbers say."""
+    """What undecided runs suggest, and what the paper's own numbers say."""
     printed: bool | None
     sources: tuple[str, ...] = ()
     verbatim: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class ArtefactData:
     findings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    claims: tuple[Said, ...] = ()
+    claims: tuple[ClaimData, ...] = ()
     numbers: tuple[Number, ...] = ()
     columns: tuple[Head, ...] = ()
     rows: tuple[str, ...] = ()
@@ -130,12 +130,12 @@ class ArtefactData:
     corner: str = ""
     legend: str = ""
     judged: bool = False
-    """Whether any of its numbers is published."""
+    """True if any of its numbers is published."""
     orders: tuple[Order, ...] = ()
     summary: tuple[tuple[str, ...], ...] = ()
     """Statistics over all columns: a head, and a line per row."""
     tested: str = ""
-    """What they are of."""
+    """What the statistics are computed from."""
     lines: Mapping[str, Mapping[str, list[list[float]]]] = field(default_factory=dict)
     """A figure's curves: panel, label, points of round and accuracy."""
     alt: str = ""
@@ -147,11 +147,11 @@ class ArtefactData:
     logged: Mapping[str, list[list[float]]] = field(default_factory=dict)
     """By source, the accuracy by round that the authors logged."""
     wants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By row and column, what would improve the evidence: command, cells, seconds."""
+    """By row and column, the runs that are missing: command, cells, seconds."""
 
     @property
     def of_a_paper(self) -> bool:
-        """Whether a paper's protocol stands behind it, and not a grid of one's own."""
+        """Return whether it follows a paper's protocol, not a user's own grid."""
         from repfl.bench.grid.grid import files
 
         return self.judged or self.paper in files()
@@ -166,17 +166,17 @@ class ArtefactData:
 
     @property
     def groups(self) -> list[tuple[str, list[Head]]]:
-        """Columns under their common headings, in order."""
+        """Return columns under their common headings, in order."""
         names = dict.fromkeys(head.group for head in self.columns)
         return [(name, [head for head in self.columns if head.group == name]) for name in names]
 
     def at(self) -> dict[tuple[str, str], Number]:
-        """The numbers by row and column."""
+        """Return the numbers by row and column."""
         return {(number.row, number.column): number for number in self.numbers}
 
     @property
     def printed(self) -> list[Number]:
-        """The numbers that the paper prints; a dash is none."""
+        """Return the numbers that the paper prints; a dash is none."""
         return [number for number in self.numbers if number.source and number.verdict]
 
 
@@ -188,7 +188,7 @@ class Book:
     papers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By paper: title, year, and where it and its code are."""
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By cell, everything that is known of a run."""
+    """By cell, the facts about a run."""
     open: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By paper, the cells of its own scale that nobody has computed, and their cost."""
     test: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""From planned cells to a report: what is known is gathered paper by paper."""
+"""From planned cells to a report, paper by paper."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
     from repfl.paper_tables.core.result import Result
 
-ASKED = 12
-"""A command names as many cells at most; of more it names the artefact."""
+MAX_NAMED_CELLS = 12
+"""A command for more cells names the artefact instead."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be reported."""
+class Request:
+    """What to report, and how."""
 
     planned: Sequence[Planned]
-    tested: Sequence[Planned] = ()
+    self_test: Sequence[Planned] = ()
     """The cells of the self-test."""
     best: bool = False
     """Whether the scales of an artefact are merged, the best evidence first."""
     narrowed: bool = False
-    """Whether some rows or columns are selected: tables have no others."""
+    """Whether tables have only the selected rows and columns."""
     again: str = ""
-    """What commands must say beside the artefact."""
+    """The options that commands need for the same plug-ins and records."""
     style: str = "report"
 
 
 @dataclass
-class Reported:
+class WrittenReport:
     """A report on disk."""
 
     page: Path
@@ -50,48 +50,46 @@ class Reported:
     failed: list[str] = field(default_factory=list)
     """The artefacts that could not be made or drawn, by `paper/name`."""
     runs: int = 0
-    """How many runs are behind it."""
+    """The number of runs behind it."""
 
 
-def report(asked: Asked, store: Store, out: Path) -> Reported:
+def report(request: Request, store: Store, out: Path) -> WrittenReport:
     """Write the selected artefacts and the pages above them."""
     from repfl.bench.report.site import pages
 
     with writing(out, "report", ", or choose another folder with --out DIR"):
         out.mkdir(parents=True, exist_ok=True)
-        parts = {
-            paper: _part([item for item in asked.planned if item.paper == paper], store, out, asked)
-            for paper in dict.fromkeys(item.paper for item in asked.planned)
-        }
-        test = facts.tested(asked.tested, store)
-        pages.write(_book(asked, parts, test["table"], store, out), out)
-    return Reported(
+        papers = dict.fromkeys(item.paper for item in request.planned)
+        parts = {paper: _part(paper, store, out, request) for paper in papers}
+        test = facts.self_test(request.self_test, store)
+        pages.write(_book(request, parts, test["table"], store, out), out)
+    return WrittenReport(
         out / "index.html",
         [sheet for part in parts.values() for sheet in part.sheets],
-        list(dict.fromkeys(_joined(part.problems for part in parts.values()) + test["problems"])),
-        _joined(part.failed for part in parts.values()),
+        list(dict.fromkeys(_flat(part.problems for part in parts.values()) + test["problems"])),
+        _flat(part.failed for part in parts.values()),
         sum(len(part.runs) for part in parts.values()),
     )
 
 
-def _joined(lists: Iterable[list[str]]) -> list[str]:
+def _flat(lists: Iterable[list[str]]) -> list[str]:
     return [each for part in lists for each in part]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One paper's part of a report, on disk but for the pages."""
+    """One paper's part of a report, with tables and figures on disk."""
 
     sheets: list[ArtefactData]
     runs: dict[str, Any]
-    """By cell, what is known of the runs behind the sheets."""
+    """By cell, the facts about the runs behind the sheets."""
     readings: list[list[str]]
-    """How many verdicts come out how under each reading of a printed ±: a head and lines."""
+    """Verdicts counted under each reading of a printed ±: a head and lines."""
     problems: list[str]
     failed: list[str]
 
 
-def _part(planned: Sequence[Planned], store: Store, out: Path, asked: Asked) -> Part:
+def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     """Make one paper's artefacts and write their tables and figures."""
     from repfl.bench.evidence import across_scales, artefacts
     from repfl.bench.evidence.committed import committed_runs
@@ -101,36 +99,37 @@ def _part(planned: Sequence[Planned], store: Store, out: Path, asked: Asked) -> 
     from repfl.bench.report.to_sheet import sheet_of
     from repfl.paper_tables.core.published import read_published
 
+    planned = [item for item in request.planned if item.paper == paper]
     library, results = Library(store), []
     problems: list[str] = []
     failed: list[str] = []
-    shown = across_scales.with_evidence(planned, library) if asked.best else list(planned)
-    told: dict[str, Any] = {}
-    for scale in _rising(shown):
-        mine = [item for item in shown if item.scale == scale]
-        made = artefacts.make(mine, library)
+    evidenced = across_scales.with_evidence(planned, library) if request.best else list(planned)
+    runs: dict[str, Any] = {}
+    for scale in _scales(evidenced):
+        items = [item for item in evidenced if item.scale == scale]
+        made = artefacts.make(items, library)
         results += made.results
         problems += made.problems
         failed += made.failed
-        told |= run_details.told(
-            mine, CellEvidence(library, committed_runs.read(mine[0].paper, scale)), asked.again
+        runs |= run_details.describe_runs(
+            items, CellEvidence(library, committed_runs.read(items[0].paper, scale)), request.again
         )
     order = list(dict.fromkeys(item.key for item in planned))
-    results = across_scales.merged(results) if asked.best else results
-    if asked.narrowed:
-        results = [_narrowed(result, planned) for result in results]
+    results = across_scales.merged(results) if request.best else results
+    if request.narrowed:
+        results = [_select(result, planned) for result in results]
     results.sort(key=lambda result: order.index(result.key))
-    rows = read_published(grids.folder(planned[0].paper) / "published").by_source
+    rows = read_published(grids.folder(paper) / "published").by_source
 
-    def tell(result: Result) -> ArtefactData:
-        more = _places(result.key, planned, told, asked)
-        return sheet_of(result, rows, asked.style, logged=_logged(result.paper, rows), **more)
+    def make_sheet(result: Result) -> ArtefactData:
+        fields = _sheet_fields(result.key, planned, runs, request)
+        return sheet_of(result, rows, request.style, logged=_logs(result.paper, rows), **fields)
 
-    sheets, undrawn = render.write(results, tell, out, asked.style)
+    sheets, undrawn = render.write(results, make_sheet, out, request.style)
     problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
     return Part(
         sheets,
-        told,
+        runs,
         _readings(results),
         list(dict.fromkeys(problems)),
         list(dict.fromkeys([*failed, *undrawn])),
@@ -138,73 +137,73 @@ def _part(planned: Sequence[Planned], store: Store, out: Path, asked: Asked) -> 
 
 
 def _readings(results: Iterable[Result]) -> list[list[str]]:
-    """Return how many verdicts come out how under each reading of a printed ±: a head and lines."""
+    """Return the verdicts counted under each reading of a printed ±: a head and lines."""
     from repfl.paper_tables.core.result import Table
     from repfl.paper_tables.core.statistics.verdict import readings
 
-    found = readings(result.frame for result in results if isinstance(result, Table))
-    return _lines("what the printed ± is taken for", found)
+    counts = readings(result.frame for result in results if isinstance(result, Table))
+    return _as_texts("what the printed ± is taken for", counts)
 
 
-def _lines(corner: str, found: pd.DataFrame) -> list[list[str]]:
+def _as_texts(corner: str, frame: pd.DataFrame) -> list[list[str]]:
     lines = [
         [str(name), *map(str, line)]
-        for name, line in zip(found.index, found.to_numpy(), strict=True)
+        for name, line in zip(frame.index, frame.to_numpy(), strict=True)
     ]
-    return [[corner, *found.columns], *lines] if lines else []
+    return [[corner, *frame.columns], *lines] if lines else []
 
 
-def _narrowed(result: Result, planned: Sequence[Planned]) -> Result:
-    """Return a table with those rows and columns of which some cell is planned, and without the
-    claims, which are about the whole table.
+def _select(result: Result, planned: Sequence[Planned]) -> Result:
+    """Return a table without the rows and columns that were not selected, and without claims, which
+    are about the whole table.
     """
     from repfl.paper_tables.core.result import Table
 
     if not isinstance(result, Table):
         return result
-    mine = [item for item in planned if item.key == result.key]
+    items = [item for item in planned if item.key == result.key]
     measured = result.frame[result.frame["ours"].notna()]
-    rows = {item.row for item in mine} | set(measured["row"])
-    keys = {item.column for item in mine} | set(measured["column"])
+    rows = {item.row for item in items} | set(measured["row"])
+    keys = {item.column for item in items} | set(measured["column"])
     layout = replace(
         result.layout,
         rows=tuple(row for row in result.layout.rows if row in rows),
         columns=tuple(each for each in result.layout.columns if each.key in keys),
     )
-    kept = result.frame["row"].isin(rows) & result.frame["column"].isin(keys)
-    return replace(result, frame=result.frame[kept], layout=layout, claims=())
+    selected = result.frame["row"].isin(rows) & result.frame["column"].isin(keys)
+    return replace(result, frame=result.frame[selected], layout=layout, claims=())
 
 
-def _rising(planned: Iterable[Planned]) -> list[str]:
-    """The scales, the highest last: a cell that stands in several grids is told of as its highest
-    scale has it, as are the numbers that it is behind.
-    """
+def _scales(planned: Iterable[Planned]) -> list[str]:
+    """Return the scales, the highest last: it overwrites what others say of a shared cell."""
     return sorted({item.scale for item in planned}, key=grids.SCALES.index)
 
 
-def _places(
-    key: str, planned: Sequence[Planned], told: Mapping[str, Any], asked: Asked
+def _sheet_fields(
+    key: str, planned: Sequence[Planned], runs: Mapping[str, Any], request: Request
 ) -> dict[str, Any]:
-    """What a sheet tells of its cells: the command that makes them, the data behind columns, and
-    what would improve the evidence where nothing has run at the highest scale.
+    """Return the command that makes an artefact's cells, the data sets behind its columns, and the
+    runs that it lacks at the highest scale.
     """
-    mine = [item for item in planned if item.key == key]
-    guests = dict.fromkeys(item.guest for item in mine if item.guest)
-    command = f"repfl report --artefact {key}{asked.again}"
-    if not asked.best:
-        beside = asked_beside(mine[0].file, guests)
-        command = f"repfl reproduce --scale {mine[0].scale} --artefact {key}{beside}{asked.again}"
-    highest = max((item.scale for item in mine), key=grids.SCALES.index)
+    items = [item for item in planned if item.key == key]
+    guests = dict.fromkeys(item.guest for item in items if item.guest)
+    command = f"repfl report --artefact {key}{request.again}"
+    if not request.best:
+        extra = asked_beside(items[0].file, guests)
+        command = f"repfl reproduce --scale {items[0].scale} --artefact {key}{extra}{request.again}"
+    highest = max((item.scale for item in items), key=grids.SCALES.index)
     return {
         "command": command,
-        "datasets": {item.column: str(item.cell.recipe["dataset"]) for item in mine},
-        "wants": _wants([item for item in mine if item.scale == highest], told, asked),
+        "datasets": {item.column: str(item.cell.recipe["dataset"]) for item in items},
+        "wants": _missing_commands(
+            [item for item in items if item.scale == highest], runs, request
+        ),
     }
 
 
-def _logged(paper: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[float]]]:
-    """By source, the accuracy by round of the authors' own run of a published number, of papers
-    that have a module of logs.
+def _logs(paper: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[float]]]:
+    """Return, by source, the accuracy by round in the authors' logs of a published number, for
+    papers that have a module of logs.
     """
     from importlib import import_module
 
@@ -222,55 +221,55 @@ def _logged(paper: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, list
     }
 
 
-def _wants(
-    planned: Sequence[Planned], told: Mapping[str, Any], asked: Asked
+def _missing_commands(
+    planned: Sequence[Planned], runs: Mapping[str, Any], request: Request
 ) -> dict[str, dict[str, Any]]:
-    """By row and column, the command that would compute what is missing, and its cost."""
+    """Return, by row and column, the command that would compute what is missing, and its cost."""
     from repfl.bench.run import cost
 
     groups: dict[str, dict[str, Planned]] = {}
     for item in planned:
-        if item.cell.id not in told and not item.skip:
+        if item.cell.id not in runs and not item.skip:
             missing = groups.setdefault(f"{item.row}|{item.column}", {})
             missing.setdefault(item.cell.id, item)
-    found: dict[str, dict[str, Any]] = {}
-    for place, cells in groups.items():
+    commands: dict[str, dict[str, Any]] = {}
+    for key, cells in groups.items():
         items = list(cells.values())
         first = items[0]
-        named = "".join(f" --cell {quote(item.cell.short)}" for item in items[:ASKED])
+        options = "".join(f" --cell {quote(item.cell.short)}" for item in items[:MAX_NAMED_CELLS])
         guests = dict.fromkeys(item.guest for item in items if item.guest)
-        asking = f"--artefact {first.key}{named if len(items) <= ASKED else ''}"
-        found[place] = {
+        selection = f"--artefact {first.key}{options if len(items) <= MAX_NAMED_CELLS else ''}"
+        commands[key] = {
             "cells": len(items),
             "seconds": round(sum(map(cost.static, items))),
             "command": (
-                f"repfl run --scale {first.scale} {asking}{asked_beside(first.file, guests)}"
-                f"{asked.again}"
+                f"repfl run --scale {first.scale} {selection}{asked_beside(first.file, guests)}"
+                f"{request.again}"
             ),
         }
-    return found
+    return commands
 
 
 def _book(
-    asked: Asked, parts: Mapping[str, Part], test: Mapping[str, Any], store: Store, out: Path
+    request: Request, parts: Mapping[str, Part], test: Mapping[str, Any], store: Store, out: Path
 ) -> Book:
-    """Everything that the pages show."""
+    """Return the contents of all pages."""
     import os
 
     sheets = [sheet for part in parts.values() for sheet in part.sheets]
     runs = {cell: run for part in parts.values() for cell, run in part.runs.items()}
-    names = sorted({item.cell.method for item in asked.planned})
+    names = sorted({item.cell.method for item in request.planned})
     datasets = sorted({name for sheet in sheets for name in sheet.datasets.values()})
-    grid_of = {i.cell.method: asked_beside(i.file, ()) for i in asked.planned if i.file}
-    again = {name: grid_of.get(name, "") + asked.again for name in names}
+    grid_of = {i.cell.method: asked_beside(i.file, ()) for i in request.planned if i.file}
+    again = {name: grid_of.get(name, "") + request.again for name in names}
     papers: dict[str, list[Planned]] = {}
-    for item in asked.planned:
+    for item in request.planned:
         papers.setdefault(item.paper, []).append(item)
     return Book(
         sheets,
-        {paper: facts.of_paper(mine[0], mine, runs) for paper, mine in papers.items()},
+        {paper: facts.of_paper(items[0], items, runs) for paper, items in papers.items()},
         runs,
-        facts.still_open(asked.planned, runs, asked.again) if asked.best else {},
+        facts.missing_cells(request.planned, runs, request.again) if request.best else {},
         test,
         {name: facts.of_method(name) | {"again": again[name]} for name in names},
         {name: facts.of_dataset(name) for name in datasets},

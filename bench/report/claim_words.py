@@ -1,4 +1,4 @@
-"""Claims as readers see them: what became of one, what runs suggest, what the paper says."""
+"""Claims as readers see them: their state, what runs suggest, what the paper says."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from repfl.bench.report.artefact_data import Said
+from repfl.bench.report.artefact_data import ClaimData
 from repfl.paper_tables.core.result import Claim
 
 
 def standing(c: Claim) -> str:
-    """Return what became of a claim; if undecided, which way reduced runs point."""
+    """Return the state of a claim; if undecided, which way reduced runs point."""
     if c.settings:
-        kept = {True: "our full-scale runs take it over", False: "our full-scale runs have another"}
-        return kept.get(c.holds, f"the {c.scale} scale has settings of its own")  # type: ignore[arg-type]
+        text = {True: "our full-scale runs take it over", False: "our full-scale runs have another"}
+        return text.get(c.holds, f"the {c.scale} scale has settings of its own")  # type: ignore[arg-type]
     if c.suggests is None:
         return str(c.state)
     return f"{c.state}; {_pointing(c)}"
 
 
 def _pointing(c: Claim) -> str:
-    """Return which way runs point that decide nothing."""
+    """Return which way runs point that are not decisive."""
     runs = "runs of one or two seeds" if c.few_seeds and c.scale == "paper" else "reduced runs"
     return f"{runs} (not decisive) point {'to' if c.suggests else 'against'} it"
 
@@ -29,21 +29,21 @@ def _pointing(c: Claim) -> str:
 def line(c: Claim, paper: str) -> str:
     """Return a claim in one line."""
     printed = "; in the paper's own numbers it holds" if c.printed else ""
-    whose = "Our own check: " if c.ours else ""
+    prefix = "Our own check: " if c.ours else ""
     detail = f"{c.detail[:1].upper()}{c.detail[1:]}"
-    return f"{whose}{c.text}: {standing(c)}{printed}. {detail}. ({paper}/{c.id})"
+    return f"{prefix}{c.text}: {standing(c)}{printed}. {detail}. ({paper}/{c.id})"
 
 
 QUOTED = re.compile(r"“([^”]+)”")
-FRAGMENT = 3
-"""Words: fewer quoted are no sentence, such as “at least”."""
+MAX_FRAGMENT_WORDS = 3
+"""Quotations of up to this many words are no sentence, such as “at least”."""
 
 
-def said(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) -> Said:
-    """Return a claim for a sheet, with what published files quote of the paper."""
+def claim_data(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) -> ClaimData:
+    """Return a claim for a sheet, with the sentences that published files quote from the paper."""
     notes = (str(printed.get(source, {}).get("note", "")) for source in claim.sources)
     quoted = dict.fromkeys(text for note in notes for text in QUOTED.findall(note))
-    return Said(
+    return ClaimData(
         claim.id,
         claim.text,
         claim.detail,
@@ -51,19 +51,19 @@ def said(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) -> 
         _suggested(claim),
         claim.printed,
         tuple(claim.sources),
-        tuple(text for text in quoted if len(text.split()) > FRAGMENT),
+        tuple(text for text in quoted if len(text.split()) > MAX_FRAGMENT_WORDS),
         str(claim.state),
         claim.ours,
     )
 
 
 def _suggested(claim: Claim) -> str:
-    """Which way runs point that decide nothing, and what the paper's own numbers say."""
-    told = []
+    """Return which way undecided runs point, and what the paper's own numbers say."""
+    sentences = []
     if claim.settings:
-        told.append(f"{standing(claim).capitalize()}.")
+        sentences.append(f"{standing(claim).capitalize()}.")
     elif claim.suggests is not None:
-        told.append(f"Our {_pointing(claim)}.")
+        sentences.append(f"Our {_pointing(claim)}.")
     if claim.printed and not claim.holds:
-        told.append("In the paper's own numbers it holds.")
-    return " ".join(told)
+        sentences.append("In the paper's own numbers it holds.")
+    return " ".join(sentences)

@@ -23,29 +23,29 @@ LETTERS = {
     "∞": "inf",
     "+": "plus",
 }
-"""What addresses write out."""
+"""Letters that addresses spell out."""
 
 
 def slug(text: str) -> str:
-    """A name as part of an address."""
+    """Return a name as part of an address."""
     written = "".join(LETTERS.get(letter, letter) for letter in text)
     return re.sub(r"[^a-z0-9.]+", "-", written.lower()).strip("-") or "x"
 
 
 def addressed(names: Iterable[str]) -> list[str]:
-    """Addresses for names, each once: of equal ones the later are counted."""
-    seen: dict[str, int] = {}
-    found = []
+    """Return addresses for names; repeated names get a number."""
+    counts: dict[str, int] = {}
+    addresses = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return found
+        counts[name] = counts.get(name, 0) + 1
+        addresses.append(name if counts[name] == 1 else f"{name}-{counts[name]}")
+    return addresses
 
 
 # -- papers and code ------------------------------------------------------------------------------
 
 
-NAMED = re.compile(
+REFERENCE = re.compile(
     r"arXiv (?P<paper>\d{4}\.\d{5})"
     r"|(?P<repository>[\w.-]+/[\w.-]+) at (?P<commit>(?=[a-f]*\d)[0-9a-f]{7,40})\b"
     r"|https://[^\s;,)]+[\w/]"
@@ -53,14 +53,14 @@ NAMED = re.compile(
 
 
 def named(text: str) -> Iterator[tuple[str, str]]:
-    """Every name within a text that has an address, with it."""
-    yield from ((match[0], _address(match)) for match in NAMED.finditer(text))
+    """Yield every reference in a text with its address."""
+    yield from ((match[0], _address(match)) for match in REFERENCE.finditer(text))
 
 
 def linked(text: str) -> Markup:
-    """The text with these names as links."""
+    """Return the text with its references as links."""
     parts, at = [], 0
-    for match in NAMED.finditer(text):
+    for match in REFERENCE.finditer(text):
         address = _address(match)
         name = address.split("/")[2] if match[0] == address else match[0]
         parts += [
@@ -93,21 +93,21 @@ def emphasise(text: str) -> Markup:
     return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))
 
 
-NOTED = re.compile(r"(README, )(\d+)((?: (?:and|to) \d+|, \d+)*)")
+NOTE = re.compile(r"(README, )(\d+)((?: (?:and|to) \d+|, \d+)*)")
 
 
-def noted(text: str, there: bool = True, folder: str = "") -> Markup:
+def noted(text: str, has_notes: bool = True, folder: str = "") -> Markup:
     """Return text in which every “README, 17” links to that row of the notes in a folder."""
-    if not there:
+    if not has_notes:
         return escape(text)
 
     def link(match: re.Match[str]) -> str:
         row = f'<a href="{escape(folder)}notes.html#note-'
-        rest = re.sub(r"\d+", lambda n: f'{row}{n[0]}">{n[0]}</a>', match[3])
-        return f'{row}{match[2]}">notes, {match[2]}</a>{rest}'
+        more = re.sub(r"\d+", lambda n: f'{row}{n[0]}">{n[0]}</a>', match[3])
+        return f'{row}{match[2]}">notes, {match[2]}</a>{more}'
 
-    told = NOTED.sub(link, str(escape(text)))
-    return Markup(told.replace("README, ", f'<a href="{escape(folder)}notes.html">notes</a>, '))
+    html = NOTE.sub(link, str(escape(text)))
+    return Markup(html.replace("README, ", f'<a href="{escape(folder)}notes.html">notes</a>, '))
 
 
 def readme(text: str) -> Markup:
@@ -115,19 +115,19 @@ def readme(text: str) -> Markup:
     from markdown_it import MarkdownIt
 
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
-    made = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
-    made = re.sub(r"<tr>(\s*<td[^>]*>)(\d+)(</td>)", r'<tr id="note-\2">\1\2\3', made)
-    made = re.sub(
-        r"<h(\d)>(.*?)</h\1>", lambda m: f'<h{m[1]} id="{anchor(m[2])}">{m[2]}</h{m[1]}>', made
+    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    html = re.sub(r"<tr>(\s*<td[^>]*>)(\d+)(</td>)", r'<tr id="note-\2">\1\2\3', html)
+    html = re.sub(
+        r"<h(\d)>(.*?)</h\1>", lambda m: f'<h{m[1]} id="{anchor(m[2])}">{m[2]}</h{m[1]}>', html
     )
-    made = re.sub(r'<img[^>]*alt="([^"]*)"[^>]*>', r"<em>\1</em>", made)
-    made = re.sub(r'<a href="(?!https?:|#)[^"]*">(.*?)</a>', r"\1", made, flags=re.DOTALL)
-    made = made.replace(
+    html = re.sub(r'<img[^>]*alt="([^"]*)"[^>]*>', r"<em>\1</em>", html)
+    html = re.sub(r'<a href="(?!https?:|#)[^"]*">(.*?)</a>', r"\1", html, flags=re.DOTALL)
+    html = html.replace(
         "<table>",
         '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
         '<table class="grid text">',
     )
-    return Markup(made.replace("</table>", "</table></div>"))
+    return Markup(html.replace("</table>", "</table></div>"))
 
 
 def anchor(heading: str) -> str:

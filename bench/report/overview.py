@@ -1,5 +1,5 @@
-"""What the first screen says, counted from the sheets: a finding as title, a sentence per paper, a
-mark per published number. One vocabulary of states for numbers and claims.
+"""The first screen, counted from the sheets: a finding as title, a sentence per paper, a mark per
+published number. Numbers and claims have the same states.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repfl.bench.report.artefact_data import ArtefactData, Number, Said
+from repfl.bench.report.artefact_data import ArtefactData, ClaimData, Number
 from repfl.paper_tables.core.statistics.verdict import EXACT, MARGIN, UNJUDGED, Kind, Verdict
 
 STATES = {
@@ -72,11 +72,11 @@ def _reported(number: Number) -> str:
 
 def differing(sheets: Sequence[ArtefactData]) -> list[tuple[ArtefactData, Number]]:
     """Return the numbers that differ, the largest share of the reported value first."""
-    found = [(s, n) for s in sheets for n in s.printed if n.verdict == Verdict.DIFFERS]
-    return sorted(found, key=lambda pair: -_off(pair[1]))
+    pairs = [(s, n) for s in sheets for n in s.printed if n.verdict == Verdict.DIFFERS]
+    return sorted(pairs, key=lambda pair: -_relative_gap(pair[1]))
 
 
-def _off(number: Number) -> float:
+def _relative_gap(number: Number) -> float:
     return abs(number.gap or 0.0) / max(abs(number.printed or 0.0), 1e-9)
 
 
@@ -98,7 +98,7 @@ class Summary:
         return [number for sheet in self.sheets for number in sheet.printed]
 
     @property
-    def claims(self) -> list[tuple[ArtefactData, Said]]:
+    def claims(self) -> list[tuple[ArtefactData, ClaimData]]:
         return [(sheet, claim) for sheet in self.sheets for claim in sheet.claims]
 
     @property
@@ -117,15 +117,15 @@ class Summary:
         return {str(verdict): given[str(verdict)] for verdict in Verdict}
 
     @property
-    def held(self) -> dict[str, int]:
-        """Count the paper's claims by standing; checks of ours are left out."""
-        given = Counter(claim.state for _, claim in self.claims if not claim.ours)
-        return {name: given[name] for name in CLAIMS}
+    def claim_counts(self) -> dict[str, int]:
+        """Count the paper's claims by state, without checks of ours."""
+        states = Counter(claim.state for _, claim in self.claims if not claim.ours)
+        return {name: states[name] for name in CLAIMS}
 
     @property
     def standings(self) -> str:
-        """The claims by standing, in words."""
-        words = zip(self.held.items(), PLURAL, strict=True)
+        """Return the claims by state, in words."""
+        words = zip(self.claim_counts.items(), PLURAL, strict=True)
         return ", ".join(f"{n} {one if n == 1 else many}" for (one, n), many in words if n)
 
     @property
@@ -136,13 +136,13 @@ class Summary:
 
     @property
     def sentence(self) -> str:
-        """The paper in plain words."""
-        own = self.about or ("" if self.published else "A protocol of its own, printed nowhere.")
-        return " ".join(filter(None, (own, *_sentences(self))))
+        """Return the paper in plain words."""
+        about = self.about or ("" if self.published else "A protocol of its own, printed nowhere.")
+        return " ".join(filter(None, (about, *_sentences(self))))
 
     @property
     def findings(self) -> list[tuple[ArtefactData, str]]:
-        """The first finding of each table and figure."""
+        """Return the first finding of each table and figure."""
         return [(sheet, sheet.findings[0]) for sheet in self.sheets if sheet.findings]
 
 
@@ -155,59 +155,59 @@ def summaries(
     return [
         Summary(
             paper,
-            str(known.get("title", paper)),
-            int(known.get("year") or 0),
+            str(facts.get("title", paper)),
+            int(facts.get("year") or 0),
             tuple(sheet for sheet in sheets if sheet.paper == paper),
             (open_ or {}).get(paper, {}),
-            str(known.get("sources", "")),
-            str(known.get("about", "")),
-            tuple(known.get("coverage", ())),
+            str(facts.get("sources", "")),
+            str(facts.get("about", "")),
+            tuple(facts.get("coverage", ())),
         )
         for paper in dict.fromkeys(sheet.paper for sheet in sheets)
-        for known in [papers.get(paper, {})]
+        for facts in [papers.get(paper, {})]
     ]
 
 
 # -- words -----------------------------------------------------------------------------------------
 
 
-def title(found: Sequence[Summary]) -> str:
-    """Return the finding of the whole report: what re-running at full scale has shown so far."""
-    toy = all(sheet.scale == "smoke" for summary in found for sheet in summary.sheets)
-    judged = [number for summary in found for number in _judged(summary.numbers)]
+def title(summaries: Sequence[Summary]) -> str:
+    """Return the finding of the whole report: the outcome of re-running at full scale so far."""
+    toy = all(sheet.scale == "smoke" for summary in summaries for sheet in summary.sheets)
+    judged = [number for summary in summaries for number in _judged(summary.numbers)]
     if not judged:
-        exact = [n for s in found for n in s.numbers if n.kind in EXACT]
+        exact = [n for s in summaries for n in s.numbers if n.kind in EXACT]
         same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
         match = f"{same} of {len(exact)} numbers that need no training match"
         return f"Toy run: {match}" if toy else f"{match}; no run at full scale yet"
-    given = Counter(n.verdict for n in judged)
+    verdicts = Counter(n.verdict for n in judged)
     close = sum(n.gap is not None and abs(n.gap) <= MARGIN for n in judged)
-    verdicts = (
-        f"{given[str(Verdict.REPRODUCED)]:,} reproduced",
-        f"{given[str(Verdict.DIFFERS)]:,} differ" + "s" * (given[str(Verdict.DIFFERS)] == 1),
-        f"{given[str(Verdict.UNDECIDED)]:,} undecided",
+    words = (
+        f"{verdicts[str(Verdict.REPRODUCED)]:,} reproduced",
+        f"{verdicts[str(Verdict.DIFFERS)]:,} differ" + "s" * (verdicts[str(Verdict.DIFFERS)] == 1),
+        f"{verdicts[str(Verdict.UNDECIDED)]:,} undecided",
     )
     lie = "lies" if close == 1 else "lie"
     runs = _count(len(judged), "re-run number")
-    return f"{runs}: {', '.join(verdicts)}; {close:,} {lie} within one point"
+    return f"{runs}: {', '.join(words)}; {close:,} {lie} within one point"
 
 
-def lead(found: Sequence[Summary]) -> str:
+def lead(summaries: Sequence[Summary]) -> str:
     """Return the report in three sentences: what was checked, how, and from how many runs."""
-    known = [summary for summary in found if summary.published]
-    every = [number for summary in known for number in summary.numbers]
-    exact = [n for n in every if n.kind in EXACT]
-    trained = [n for n in every if n.kind and n.kind not in EXACT]
-    judged = _judged(every)
+    papers = [summary for summary in summaries if summary.published]
+    numbers = [number for summary in papers for number in summary.numbers]
+    exact = [n for n in numbers if n.kind in EXACT]
+    trained = [n for n in numbers if n.kind and n.kind not in EXACT]
+    judged = _judged(numbers)
     reduced = sum(n.verdict == Verdict.OTHER_SCALE for n in trained)
-    told = [
-        f"This report checks {_count(sum(s.published for s in known), 'published number')} of"
-        f" {_count(len(known), 'paper')}."
+    parts = [
+        f"This report checks {_count(sum(s.published for s in papers), 'published number')} of"
+        f" {_count(len(papers), 'paper')}."
     ]
     if exact:
-        told.append(f"{len(exact):,} need no training: {_matching(exact)}.")
+        parts.append(f"{len(exact):,} need no training: {_matching(exact)}.")
     if trained:
-        told.append(
+        parts.append(
             f"{len(trained):,} need training: {len(judged):,} were re-run at full scale"
             f"{_single(judged)}"
             + (
@@ -216,25 +216,25 @@ def lead(found: Sequence[Summary]) -> str:
                 else "."
             )
         )
-    if sentences := sum(summary.sentences for summary in known):
-        told.append(f"{sentences:,} stand in sentences, which are checked as claims.")
-    return " ".join(told)
+    if sentences := sum(summary.sentences for summary in papers):
+        parts.append(f"{sentences:,} stand in sentences, which are checked as claims.")
+    return " ".join(parts)
 
 
-def counts(found: Sequence[Summary]) -> dict[str, int]:
+def counts(summaries: Sequence[Summary]) -> dict[str, int]:
     """Count the dots of each verdict."""
-    every = Counter(dot.verdict for s in found for sheet in s.sheets for dot in dots(sheet))
-    missing = sum(n for verdict, n in every.items() if verdict not in STATES)
-    return {name: every[name] + missing * (name == Verdict.MISSING) for name in STATES}
+    verdicts = Counter(dot.verdict for s in summaries for sheet in s.sheets for dot in dots(sheet))
+    missing = sum(n for verdict, n in verdicts.items() if verdict not in STATES)
+    return {name: verdicts[name] + missing * (name == Verdict.MISSING) for name in STATES}
 
 
 def _judged(numbers: Iterable[Number]) -> list[Number]:
-    """The numbers that need training and have a verdict at full scale."""
+    """Return the numbers that need training and have a verdict at full scale."""
     return [n for n in numbers if n.kind not in EXACT and n.verdict not in UNJUDGED | {""}]
 
 
 def _single(judged: Sequence[Number]) -> str:
-    """Say how many of the compared numbers rest on one run of ours."""
+    """Return how many of the compared numbers rest on one run of ours, in words."""
     single = sum(n.seeds == 1 for n in judged)
     if not single:
         return ""
@@ -248,36 +248,36 @@ def _sentences(summary: Summary) -> Iterator[str]:
         yield f"Of {_count(len(exact), 'number')} that need no training, {_matching(exact)}."
     if trained:
         judged = _judged(trained)
-        given = Counter(n.verdict for n in judged)
+        counts = Counter(n.verdict for n in judged)
         plural = {str(Verdict.DIFFERS): "differ"}
-        told = ", ".join(
-            f"{given[v]} {plural.get(v, v) if given[v] > 1 else v}" for v in STATES if given[v]
+        outcomes = ", ".join(
+            f"{counts[v]} {plural.get(v, v) if counts[v] > 1 else v}" for v in STATES if counts[v]
         )
         yield (
             f"{len(judged)} of {len(trained)} trained numbers were re-run at full scale"
-            f"{_single(judged)}: {told}."
+            f"{_single(judged)}: {outcomes}."
             if judged
             else f"None of {len(trained)} trained numbers has been re-run at full scale."
         )
-    if count := sum(summary.held.values()):
-        own = len(summary.claims) - count
-        beside = f"; and {_count(own, 'check')} of ours" if own else ""
-        yield f"{_count(count, 'claim')}: {summary.standings}{beside}."
+    if count := sum(summary.claim_counts.values()):
+        own_checks = len(summary.claims) - count
+        suffix = f"; and {_count(own_checks, 'check')} of ours" if own_checks else ""
+        yield f"{_count(count, 'claim')}: {summary.standings}{suffix}."
     if missing := summary.open.get("missing"):
         hours = summary.open["seconds"] / 3600
         yield f"Still to run: {_count(missing, 'cell')}, about {span(hours)} of one CPU core."
 
 
 def _matching(exact: Sequence[Number]) -> str:
-    """Say how many numbers that need no training match, and what became of the others."""
-    given = Counter(n.verdict for n in exact)
-    match, off, apart = (
-        given[str(v)] for v in (Verdict.REPRODUCED, Verdict.DIFFERS, Verdict.OTHER_SCALE)
+    """Return how many of the numbers that need no training match, in words."""
+    verdicts = Counter(n.verdict for n in exact)
+    match, differ, other = (
+        verdicts[str(v)] for v in (Verdict.REPRODUCED, Verdict.DIFFERS, Verdict.OTHER_SCALE)
     )
-    told = [f"{match:,} match{'es' * (match == 1)}"]
-    told += [f"{off:,} differ{'s' * (off == 1)}"] if off else []
-    told += [f"{apart:,} {'is' if apart == 1 else 'are'} not comparable"] if apart else []
-    return ", ".join(told)
+    parts = [f"{match:,} match{'es' * (match == 1)}"]
+    parts += [f"{differ:,} differ{'s' * (differ == 1)}"] if differ else []
+    parts += [f"{other:,} {'is' if other == 1 else 'are'} not comparable"] if other else []
+    return ", ".join(parts)
 
 
 def span(hours: float) -> str:

@@ -1,6 +1,4 @@
-"""What a page tells of every run behind a number: from its record, or from the line that came with
-the code.
-"""
+"""Facts about the runs behind numbers, from records or from the lines that came with the code."""
 
 from __future__ import annotations
 
@@ -15,48 +13,48 @@ from repfl.bench.store import versions
 from repfl.bench.store.reported import TRAFFIC, judged
 from repfl.bench.store.store import Record
 
-POINTS = 60
-"""As many points of a curve are told; more cannot be seen."""
+MAX_CURVE_POINTS = 60
+"""Curves are thinned to about so many points; more cannot be seen."""
 
 
 def outcomes(
-    planned: Sequence[Planned], known: CellEvidence, again: str = ""
+    planned: Sequence[Planned], evidence: CellEvidence, again: str = ""
 ) -> dict[str, dict[str, Any]]:
-    """What came of every planned cell of which something is known, by its id. `again` are the
-    options by which a command finds the same plug-ins and records.
+    """Return the outcome of every planned cell with a result, by its id. `again` are the options by
+    which a command finds the same plug-ins and records.
     """
-    found = {}
+    runs = {}
     for item in unique(planned):
-        record, line = known.record(item.cell.id), known.line(item.cell.id)
+        record, line = evidence.record(item.cell.id), evidence.line(item.cell.id)
         if record is not None:
             origin = "published" if line else "computed here"
-            found[item.cell.id] = {**_facts(item, record, again), "from": origin}
-    return found
+            runs[item.cell.id] = {**_facts(item, record, again), "from": origin}
+    return runs
 
 
-def told(planned: Sequence[Planned], known: CellEvidence, again: str) -> dict[str, Any]:
-    """The same with how well it is founded, its curve and its clients."""
-    found = outcomes(planned, known, again)
-    for cell, run in found.items():
-        record, line = known.record(cell), known.line(cell)
+def describe_runs(planned: Sequence[Planned], evidence: CellEvidence, again: str) -> dict[str, Any]:
+    """Return outcomes with evidence, curve and clients' accuracies."""
+    runs = outcomes(planned, evidence, again)
+    for cell, run in runs.items():
+        record, line = evidence.record(cell), evidence.line(cell)
         assert record is not None
-        standing = line.currency if line else versions.of_record(record.provenance, record.cell)
+        currency = line.currency if line else versions.of_record(record.provenance, record.cell)
         name = "/".join(judged(run["recipe"]["evaluation"]))
         done = record.status == "done"
         run |= {
-            "tier": known.tiers[cell] if line else "",
-            "stale": "" if standing.current else standing.reason,
-            "curve": _curve(known.curves(cell, [name]).get(name) if done else None),
-            "clients": _shares(known.counts(cell) if done else None),
+            "tier": evidence.tiers[cell] if line else "",
+            "stale": "" if currency.current else currency.reason,
+            "curve": _curve(evidence.curves(cell, [name]).get(name) if done else None),
+            "clients": _shares(evidence.counts(cell) if done else None),
         }
-    return found
+    return runs
 
 
 def _facts(item: Planned, record: Record, again: str) -> dict[str, Any]:
-    """The outcome and what it was made with."""
-    made, metrics, cell = record.provenance, record.metrics, item.cell
+    """Return the outcome, and the conditions of the run."""
+    provenance, metrics, cell = record.provenance, record.metrics, item.cell
     floor = (metrics.get("floor") or {}).get(str(cell.recipe["evaluation"].get("average")))
-    traffic, spent = metrics.get("traffic") or {}, made.get("seconds") or {}
+    traffic, seconds = metrics.get("traffic") or {}, provenance.get("seconds") or {}
     return {
         "method": cell.method,
         "hp": dict(cell.hp),
@@ -70,17 +68,17 @@ def _facts(item: Planned, record: Record, again: str) -> dict[str, Any]:
         "floor": _percent(floor),
         "parameters": metrics.get("parameters"),
         "bytes": sum(int(traffic.get(name) or 0) for name in TRAFFIC) if traffic else None,
-        "seconds": spent.get("wall"),
-        "memory": made.get("peak_memory"),
-        "device": (made.get("platform") or {}).get("device") or made.get("device"),
-        "torch": (made.get("platform") or {}).get("torch"),
-        "precision": made.get("precision"),
-        "commit": made.get("commit"),
-        "dirty": bool(made.get("dirty")),
-        "contributor": made.get("contributor"),
-        "finished": made.get("finished"),
-        "partition": made.get("partition"),
-        "command": f"{item.command}{as_made(made, cell.recipe)}{again} --fresh",
+        "seconds": seconds.get("wall"),
+        "memory": provenance.get("peak_memory"),
+        "device": (provenance.get("platform") or {}).get("device") or provenance.get("device"),
+        "torch": (provenance.get("platform") or {}).get("torch"),
+        "precision": provenance.get("precision"),
+        "commit": provenance.get("commit"),
+        "dirty": bool(provenance.get("dirty")),
+        "contributor": provenance.get("contributor"),
+        "finished": provenance.get("finished"),
+        "partition": provenance.get("partition"),
+        "command": f"{item.command}{as_made(provenance, cell.recipe)}{again} --fresh",
     }
 
 
@@ -89,12 +87,12 @@ def _percent(value: Any) -> float | None:
 
 
 def _curve(curve: Curve | None) -> list[list[float]]:
-    """Rounds and percentages, thinned; the last round stays."""
+    """Return rounds and percentages, thinned; the last round stays."""
     if curve is None:
         return []
-    step = max(1, -(-len(curve.rounds) // POINTS))
-    places = sorted({*range(0, len(curve.rounds), step), len(curve.rounds) - 1})
-    return [[int(curve.rounds[i]), round(100 * float(curve.values[i]), 3)] for i in places]
+    step = max(1, -(-len(curve.rounds) // MAX_CURVE_POINTS))
+    indices = sorted({*range(0, len(curve.rounds), step), len(curve.rounds) - 1})
+    return [[int(curve.rounds[i]), round(100 * float(curve.values[i]), 3)] for i in indices]
 
 
 def _shares(counts: Counts | None) -> list[float]:
@@ -105,52 +103,52 @@ def _shares(counts: Counts | None) -> list[float]:
 
 
 def self_test(planned: Iterable[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
-    """Smoke cells, each distinct one once: methods against the rules by which digits are dealt. A
-    cell that several papers share counts once.
+    """Return the self-test: methods by partition rules of digits, from smoke cells. A cell that
+    several papers share counts once.
     """
     columns: dict[str, dict[str, set[Any]]] = {}
     rows: dict[str, dict[str, list[str]]] = {}
     for item in unique(planned):
         recipe = item.cell.recipe
         rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
-        known = columns.setdefault(rule, {"dealt": set(), "models": set(), "clients": set()})
-        known["dealt"].update(options[key] for key in _TOLD if key in options)
-        known["models"].add(recipe["model"])
-        known["clients"].add(recipe["clients"])
+        column = columns.setdefault(rule, {"dealt": set(), "models": set(), "clients": set()})
+        column["dealt"].update(options[key] for key in _SHOWN_OPTIONS if key in options)
+        column["models"].add(recipe["model"])
+        column["clients"].add(recipe["clients"])
         rows.setdefault(item.cell.method, {}).setdefault(rule, []).append(item.cell.id)
-    told = [
-        {"rule": rule, **{name: sorted(values) for name, values in known.items()}}
-        for rule, known in columns.items()
+    heads = [
+        {"rule": rule, **{name: sorted(values) for name, values in column.items()}}
+        for rule, column in columns.items()
     ]
     table = [
         {
             "method": method,
-            "all": _tested([cell for ids in places.values() for cell in ids], runs),
-            "cells": [_tested(places.get(rule, []), runs) for rule in columns],
+            "all": _count_outcomes([cell for ids in by_rule.values() for cell in ids], runs),
+            "cells": [_count_outcomes(by_rule.get(rule, []), runs) for rule in columns],
         }
-        for method, places in sorted(rows.items())
+        for method, by_rule in sorted(rows.items())
     ]
-    return {"columns": told, "rows": table}
+    return {"columns": heads, "rows": table}
 
 
-_TOLD = ("alpha", "classes")
-"""What tells one deal of a rule from another."""
+_SHOWN_OPTIONS = ("alpha", "classes")
+"""The options that distinguish partitions of one rule."""
 
 
-def _tested(ids: Sequence[str], runs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """How many runs there are of so many planned, how many beat what predicting the most frequent
-    class gives, and the best accuracy.
+def _count_outcomes(ids: Sequence[str], runs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Count runs that are planned, that exist, and that are above the majority-class baseline; with
+    the best accuracy.
     """
     if not ids:
         return None
-    known = [runs[cell] for cell in ids if cell in runs]
-    done = [run for run in known if run["status"] == "done" and run["value"] is not None]
+    results = [runs[cell] for cell in ids if cell in runs]
+    done = [run for run in results if run["status"] == "done" and run["value"] is not None]
     best = max(done, key=lambda run: run["value"], default=None)
     return {
         "planned": len(ids),
         "done": len(done),
-        "here": sum(run["from"] == "computed here" for run in known),
-        "fell": sum(run["status"] in ("failed", "diverged") for run in known),
+        "here": sum(run["from"] == "computed here" for run in results),
+        "fell": sum(run["status"] in ("failed", "diverged") for run in results),
         "value": best and best["value"],
         "floor": best and best["floor"],
         "above": sum(run["floor"] is not None and run["value"] > run["floor"] for run in done),

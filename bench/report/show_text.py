@@ -40,22 +40,22 @@ def made(
     planned = [item for item in planned if artefact in ("", item.artefact)]
     if not planned:
         return ()
-    found = artefacts.make(planned, Library(Store(records)))
-    if found.problems:
-        raise Corrupt("; ".join(found.problems))
-    return tuple(found.results)
+    result = artefacts.make(planned, Library(Store(records)))
+    if result.problems:
+        raise Corrupt("; ".join(result.problems))
+    return tuple(result.results)
 
 
-def listed(key: str) -> bool:
+def has_content(key: str) -> bool:
     """Return whether an artefact shows published numbers or has claims."""
     paper, _, name = key.partition("/")
     results = (result for scale in SCALES for result in made(paper, scale, artefact=name))
     return any(result.claims or _numbers(result) for result in results)
 
 
-def told(name: str, records: Path, again: str) -> list[str]:
-    """Return what is known of a claim or a published number, line by line. `again` are the options
-    by which a command finds the same plug-ins and records.
+def describe(name: str, records: Path, again: str) -> list[str]:
+    """Return what is behind a claim, a published number or an artefact, line by line. `again` are
+    the options by which a command finds the same plug-ins and records.
     """
     paper, _, rest = name.partition("/")
     if not rest:
@@ -65,36 +65,36 @@ def told(name: str, records: Path, again: str) -> list[str]:
         )
     if paper not in grids.files():
         raise unknown("paper", paper, grids.files())
-    whole = rest in grids.read(grids.files()[paper]).file.artefacts
-    find = _artefact if whole else _number if ".csv:" in rest else _claim
-    known: dict[str, None] = {}
+    is_artefact = rest in grids.read(grids.files()[paper]).file.artefacts
+    find = _find_artefact if is_artefact else _find_number if ".csv:" in rest else _find_claim
+    names: dict[str, None] = {}
     lines = [
         line
         for scale in SCALES
-        for result in made(paper, scale, records, rest if whole else "")
-        for line in find(result, rest, known, again)
+        for result in made(paper, scale, records, rest if is_artefact else "")
+        for line in find(result, rest, names, again)
     ]
-    if not lines and whole:
+    if not lines and is_artefact:
         raise UserError(
             f"{name}: prints no number that stands in {paper}'s published/, and has no claim"
         )
-    if not lines and find is _claim:
+    if not lines and find is _find_claim:
         artefacts_ = grids.read(grids.files()[paper]).file.artefacts
-        raise unknown("claim, table or figure", rest, [*known, *artefacts_], paper)
+        raise unknown("claim, table or figure", rest, [*names, *artefacts_], paper)
     if not lines:
-        raise unknown("number", rest, known, paper)
+        raise unknown("number", rest, names, paper)
     return lines
 
 
-def _claim(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
+def _find_claim(result: Result, rest: str, names: dict[str, None], again: str) -> Iterator[str]:
     for claim in result.claims:
-        known[claim.id] = None
+        names[claim.id] = None
         if claim.id == rest:
             yield from _claim_lines(result, claim, again)
 
 
 def _claim_lines(result: Result, claim: Claim, again: str) -> Iterator[str]:
-    """A claim at one scale, and the command that makes it again."""
+    """Yield a claim at one scale, and the command that repeats its runs."""
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
     yield f"  {claim.text} (in our words)"
     printed = "; in the paper's own numbers: holds" if claim.printed else ""
@@ -105,32 +105,32 @@ def _claim_lines(result: Result, claim: Claim, again: str) -> Iterator[str]:
     yield from _commands(result, again)
 
 
-def _number(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
-    """A published number, as a table, a figure or a claim shows it."""
+def _find_number(result: Result, rest: str, names: dict[str, None], again: str) -> Iterator[str]:
+    """Yield a published number as a table, a figure or a claim shows it."""
     for claim in result.claims:
-        known |= dict.fromkeys(claim.sources)
+        names |= dict.fromkeys(claim.sources)
         if rest in claim.sources:
             yield from _claim_lines(result, claim, again)
     for number in _numbers(result):
-        known[number.source] = None
+        names[number.source] = None
         if number.source == rest:
             yield from _number_lines(result, number, again)
 
 
-def _artefact(result: Result, rest: str, known: dict[str, None], again: str) -> Iterator[str]:
-    """List all numbers and claims of an artefact."""
+def _find_artefact(result: Result, rest: str, names: dict[str, None], again: str) -> Iterator[str]:
+    """Yield all numbers and claims of an artefact."""
     numbers = _numbers(result)
     if numbers or result.claims:
         yield f"{result.key} at the {result.scale} scale"
         for number in numbers:
-            place = f"{number.row}, {number.where}"
-            yield f"  {result.paper}/{number.source}  {place}: {_figures(number)}, {number.verdict}"
+            label = f"{number.row}, {number.where}"
+            yield f"  {result.paper}/{number.source}  {label}: {_figures(number)}, {number.verdict}"
         for claim in result.claims:
             yield f"  {result.paper}/{claim.id}: {claim.text} ({standing(claim)})"
 
 
 def _numbers(result: Result) -> list[Number]:
-    """The published numbers of a table or a figure, each with ours."""
+    """Return the published numbers of a table or a figure, each with ours."""
     rows = read_published(grids.folder(result.paper) / "published").by_source
     return [number for number in sheet_of(result, rows).numbers if number.source]
 
@@ -152,23 +152,23 @@ def _figures(number: Number) -> str:
 
 
 def _commands(result: Result, again: str, number: Number | None = None) -> Iterator[str]:
-    """The commands that report and that run it: of one number, only the cells that it needs."""
-    asked = f"--scale {result.scale} --artefact {result.key}"
-    yield f"  report: repfl report {asked}{again}"
-    cells = dict.fromkeys(each[:12] for each in (_needed(result, number) if number else ()))
+    """Yield the commands that report and run an artefact, or the cells that one number needs."""
+    selection = f"--scale {result.scale} --artefact {result.key}"
+    yield f"  report: repfl report {selection}{again}"
+    cells = dict.fromkeys(each[:12] for each in (_cells_behind(result, number) if number else ()))
     if number and not cells:
-        yield f"  no cell of this row and column at this scale; all: repfl plan {asked}{again}"
+        yield f"  no cell of this row and column at this scale; all: repfl plan {selection}{again}"
         return
-    named = "".join(f" --cell {each}" for each in cells)
+    cell_options = "".join(f" --cell {each}" for each in cells)
     run, fresh = ("re-run", " --fresh") if number and number.ids else ("run", "")
-    yield f"  {run}: repfl reproduce {asked}{named}{again}{fresh}"
+    yield f"  {run}: repfl reproduce {selection}{cell_options}{again}{fresh}"
 
 
-def _needed(result: Result, number: Number) -> Sequence[str]:
-    """The cells that a number rests on or will; none if no cell is of its row and column."""
+def _cells_behind(result: Result, number: Number) -> Sequence[str]:
+    """Return the cells of a number; none if no cell is of its row and column."""
     planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
-    place = number.row, number.column
-    return number.ids or [each.cell.id for each in planned if (each.row, each.column) == place]
+    key = number.row, number.column
+    return number.ids or [each.cell.id for each in planned if (each.row, each.column) == key]
 
 
 def all_claims() -> list[dict[str, Any]]:

@@ -20,9 +20,9 @@ from repfl.paper_tables.core.statistics.verdict import EXACT
 
 
 def sheet_of(
-    result: Result, printed: Mapping[str, Mapping[str, Any]], style: str = "report", **told: Any
+    result: Result, printed: Mapping[str, Mapping[str, Any]], style: str = "report", **fields: Any
 ) -> ArtefactData:
-    """The sheet of an artefact. `printed` are the rows of the published files by their source."""
+    """Return an artefact's sheet. `printed` are the rows of the published files by their source."""
     base = {
         "paper": result.paper,
         "name": result.name,
@@ -32,8 +32,8 @@ def sheet_of(
         "scale": result.scale,
         "findings": tuple(result.findings),
         "notes": tuple(result.notes),
-        "claims": tuple(claim_words.said(claim, result.paper, printed) for claim in result.claims),
-        **told,
+        "claims": tuple(claim_words.claim_data(c, result.paper, printed) for c in result.claims),
+        **fields,
     }
     if isinstance(result, Figure):
         shown = tuple(_points(result.data, printed))
@@ -50,7 +50,7 @@ def sheet_of(
 
 
 def _tabled(table: Table, style: str) -> dict[str, Any]:
-    """What only tables have."""
+    """Return the fields that only tables have."""
     table, alone = as_toy(table), style == "paper"
     best = {side: formatting.marks(table, side, alone=alone) for side in ("ours", "published")}
     floors = formatting.floors(table)
@@ -85,7 +85,7 @@ def _tabled(table: Table, style: str) -> dict[str, Any]:
 
 
 def _head(column: Column, floors: Mapping[str, float]) -> Head:
-    known = column.key in floors
+    has_floor = column.key in floors
     return Head(
         column.key,
         column.label,
@@ -93,7 +93,7 @@ def _head(column: Column, floors: Mapping[str, float]) -> Head:
         column.group,
         column.unit,
         column.digits,
-        formatting.plain(floors[column.key], column.digits) if known else "",
+        formatting.plain(floors[column.key], column.digits) if has_floor else "",
     )
 
 
@@ -120,14 +120,14 @@ def _number(id_: str, cell: pd.Series, head: Head, best: Mapping[str, Any]) -> N
 
 
 def _common(cell: Any, digits: int) -> dict[str, Any]:
-    """What numbers of tables and of figures have in common."""
+    """Return the fields that numbers of tables and of figures have in common."""
     return {
         "published": formatting.published(cell, digits) if cell["source"] else "",
         "ours": formatting.spread(cell["ours"], cell["std"], digits)
-        if _known(cell["ours"])
+        if _is_number(cell["ours"])
         else "",
         "difference": formatting.gap(cell, digits),
-        "seeds": int(cell["seeds"]) if _known(cell["seeds"]) else 0,
+        "seeds": int(cell["seeds"]) if _is_number(cell["seeds"]) else 0,
         "verdict": _text(cell["verdict"]),
         "mark": _text(cell["mark"]),
         "kind": _text(cell["kind"]),
@@ -144,16 +144,16 @@ def _common(cell: Any, digits: int) -> dict[str, Any]:
 
 
 def _points(data: pd.DataFrame, printed: Mapping[str, Mapping[str, Any]]) -> Iterable[Number]:
-    """The published numbers that a figure shows."""
+    """Yield the published numbers that a figure shows."""
     if not {"source", "verdict", "kind", "ours"} <= set(data.columns):
         return
-    told = data[data["source"] != ""].assign(printed="", published_std=float("nan"))
-    rows = [printed.get(str(source), {}) for source in told["source"]]
+    published = data[data["source"] != ""].assign(printed="", published_std=float("nan"))
+    rows = [printed.get(str(source), {}) for source in published["source"]]
     names = (
         slug(f"{row.get('method', '')} {row.get('dataset', '')} {row.get('setting', '')}")
         for row in rows
     )
-    cells = (cell for _, cell in told.iterrows())
+    cells = (cell for _, cell in published.iterrows())
     for cell, row, id_ in zip(cells, rows, addressed(names), strict=True):
         where = ", ".join(filter(None, (str(row.get(k, "")) for k in ("dataset", "setting"))))
         yield Number(
@@ -162,23 +162,23 @@ def _points(data: pd.DataFrame, printed: Mapping[str, Mapping[str, Any]]) -> Ite
 
 
 def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
-    """A figure's curves, where it has any."""
+    """Return a figure's curves, if it has any."""
     if not {"label", "round", "mean", "column"} <= set(data.columns):
         return {}
     panel = "short" if "short" in data else "column"
     mixed = "scale" in data and data["scale"].nunique() > 1
-    found: dict[str, dict[str, list[list[float]]]] = {}
+    panels: dict[str, dict[str, list[list[float]]]] = {}
     for cell in data.dropna(subset=["round"]).to_dict("records"):
         kind = str(cell.get("kind") or "")
         log = kind if "log" in kind else ""
-        value = cell["mean"] if _known(cell["mean"]) else cell.get("value")
-        if value is None or not _known(value):
+        value = cell["mean"] if _is_number(cell["mean"]) else cell.get("value")
+        if value is None or not _is_number(value):
             continue
         what = log or (captions.SCALES.get(cell["scale"], "") if mixed else "")
         name = f"{cell['label']}{f', {what}' if what else ''}"
-        line = found.setdefault(str(cell[panel]), {}).setdefault(name, [])
+        line = panels.setdefault(str(cell[panel]), {}).setdefault(name, [])
         line.append([float(cell["round"]), round(float(value), 3)])
-    return found
+    return panels
 
 
 def _summary(frame: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
@@ -196,12 +196,12 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _known(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and value == value
 
 
 def _finite(value: Any) -> float | None:
-    return round(float(value), 6) if _known(value) and isfinite(value) else None
+    return round(float(value), 6) if _is_number(value) and isfinite(value) else None
 
 
 # -- toy runs --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ PROVENANCE = (
     "device", "precision", "chunk", "threads", "data", "partition", "samples", "seconds",
     "peak_memory", "work", "digests",
 )  # fmt: skip
-"""What of a record's provenance is published."""
+"""The fields of a record's provenance that are published."""
 
 
 class Curve(NamedTuple):
@@ -51,7 +51,7 @@ class Line:
     record: Record
     """Without files."""
     column: str = ""
-    """What the paper's grid calls the cell's recipe."""
+    """The name of the cell's recipe in the paper's grid."""
     curves: Mapping[str, Curve] = field(default_factory=dict)
     """The curve that the value was taken from, and those that a table or figure reads."""
     counts: Counts | None = None
@@ -77,7 +77,7 @@ class Line:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What a file has once: the cell, the platform and the contributor."""
+        """Return what identifies a line in its file: cell, platform and contributor."""
         return self.cell, self.platform, self.contributor
 
     @property
@@ -90,13 +90,13 @@ class Line:
 
     @cached_property
     def currency(self) -> Currency:
-        """Whether it is of today's versions."""
+        """Return whether the line was computed by today's versions."""
         return versions.of_line(self.record.provenance, self.record.cell)
 
     @cached_property
     def json(self) -> dict[str, Any]:
-        """The line as its file has it."""
-        record, made = self.record, self.record.provenance
+        """Return the line as JSON values, with its checksum."""
+        record, provenance = self.record, self.record.provenance
         values = {
             "id": record.id,
             "column": self.column,
@@ -107,7 +107,7 @@ class Line:
             "curves": {name: _plain(curve) for name, curve in self.curves.items()},
             "counts": None if self.counts is None else _plain(self.counts),
             "arrays": {name: _encoded(arrays) for name, arrays in self.arrays.items()},
-            "provenance": {name: made[name] for name in PROVENANCE if name in made},
+            "provenance": {name: provenance[name] for name in PROVENANCE if name in provenance},
         }
         return {**values, "checksum": checksum(values)}
 
@@ -132,8 +132,9 @@ def _decoded(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 @cache
 def parse(text: str) -> Line:
-    """Return the line that a text is; ValueError if it is not as `repfl collect` wrote it, or if
-    its numbers contradict each other. A report reads every line several times.
+    """Return the line that a text encodes. Raise ValueError if it is not as `repfl collect` wrote
+    it, or if its numbers contradict each other. Lines are cached: a report parses each several
+    times.
     """
     values = json.loads(text)
     if not isinstance(values, dict) or values.pop("checksum", None) != checksum(values):
@@ -171,20 +172,19 @@ def _line(values: Mapping[str, Any]) -> Line:
 
 
 def line_of(
-    record: Record, store: Store, column: str = "", read: Collection[str] | None = None
+    record: Record, store: Store, column: str = "", names: Collection[str] | None = None
 ) -> Line:
-    """Return the line of a stored record: with all its curves, or with those that were read and the
-    one its value is from.
+    """Return the line of a stored record, with all its curves or the named ones, and always with
+    the curve that its value was taken from.
     """
     if record.status != "done":
         return Line(record, column)
     reported = "/".join(judged(record.cell["recipe"]["evaluation"]))
-    # in the order of the record, whatever was asked for first, so that one record always gives the
-    # same line
+    # in the order of the record, not of `names`, so that one record always gives the same line
     curves = {
         name: curve
         for name, curve in by_name(store.frame(record, "rounds.parquet")).items()
-        if read is None or name in read or name == reported
+        if names is None or name in names or name == reported
     }
     return Line(record, column, curves, counts_of(record, store))
 
@@ -200,7 +200,7 @@ def counts_of(record: Record, store: Store) -> Counts | None:
 
 
 def by_name(frame: pd.DataFrame | None) -> dict[str, Curve]:
-    """Return the curves of a record by name, in the order in which they were first noted."""
+    """Return the curves of a record by name, in the order in which they were first logged."""
     if frame is None or frame.empty:
         return {}
     # several times as fast as a groupby
@@ -218,31 +218,31 @@ def by_name(frame: pd.DataFrame | None) -> dict[str, Curve]:
 
 def curves_frame(cells: Iterable[tuple[str, Mapping[str, Curve]]]) -> pd.DataFrame:
     """Return curves of cells in long form: id, name, round, value."""
-    found = [(cell, name, curve) for cell, curves in cells for name, curve in curves.items()]
-    lengths = [len(curve.rounds) for _, _, curve in found]
-    rounds = np.concatenate([np.zeros(0, dtype=np.int64), *(each.rounds for _, _, each in found)])
+    rows = [(cell, name, curve) for cell, curves in cells for name, curve in curves.items()]
+    lengths = [len(curve.rounds) for _, _, curve in rows]
+    rounds = np.concatenate([np.zeros(0, dtype=np.int64), *(each.rounds for _, _, each in rows)])
     return pd.DataFrame(
         {
-            "id": _repeated([cell for cell, _, _ in found], lengths),
-            "name": _repeated([name for _, name, _ in found], lengths),
+            "id": _repeated([cell for cell, _, _ in rows], lengths),
+            "name": _repeated([name for _, name, _ in rows], lengths),
             "round": rounds,
-            "value": np.concatenate([np.zeros(0), *(each.values for _, _, each in found)]),
+            "value": np.concatenate([np.zeros(0), *(each.values for _, _, each in rows)]),
         }
     )
 
 
 def counts_frame(cells: Iterable[tuple[str, Counts | None]]) -> pd.DataFrame:
     """Return counts of cells in long form: id, client, correct, total."""
-    kept = [(cell, counts) for cell, counts in cells if counts is not None]
-    none = np.zeros(0, dtype=np.int64)
-    columns = zip(*(counts for _, counts in kept), strict=True) if kept else ((none,),) * 3
-    ids = _repeated([cell for cell, _ in kept], [len(counts.clients) for _, counts in kept])
+    rows = [(cell, counts) for cell, counts in cells if counts is not None]
+    empty = np.zeros(0, dtype=np.int64)
+    columns = zip(*(counts for _, counts in rows), strict=True) if rows else ((empty,),) * 3
+    ids = _repeated([cell for cell, _ in rows], [len(counts.clients) for _, counts in rows])
     values = map(np.concatenate, columns)
     return pd.DataFrame(
         {"id": ids, **dict(zip(("client", "correct", "total"), values, strict=True))}
     )
 
 
-def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:
-    """Words as a column of plain objects, which many small selections are fastest on."""
-    return pd.Series(np.repeat(np.array(words, dtype=object), lengths), dtype=object)
+def _repeated(texts: Sequence[str], lengths: Sequence[int]) -> pd.Series:
+    """Return texts as a column of plain objects, the fastest type for many small selections."""
+    return pd.Series(np.repeat(np.array(texts, dtype=object), lengths), dtype=object)

@@ -33,7 +33,7 @@ class Measured:
     cells: dict[str, list[Line]] = field(default_factory=dict)
     """By cell; independent runs side by side."""
     problems: list[str] = field(default_factory=list)
-    """What was refused, one line each."""
+    """A message for every line that was refused."""
 
     @property
     def lines(self) -> list[Line]:
@@ -44,16 +44,16 @@ class Measured:
         return min(self.cells.get(cell, ()), key=_precedence, default=None)
 
     def others(self, line: Line) -> list[Line]:
-        """Return the further lines of a line's cell."""
+        """Return the other lines of a line's cell."""
         return [each for each in self.cells[line.cell] if each.key != line.key]
 
     def add(self, line: Line) -> None:
-        """Put a line in, in place of one of the same cell, platform and contributor."""
+        """Add a line, or replace that of the same cell, platform and contributor."""
         others = [each for each in self.cells.get(line.cell, ()) if each.key != line.key]
         self.cells[line.cell] = sorted([*others, line], key=lambda each: each.key)
 
-    def forget(self, line: Line) -> None:
-        """Take a line out."""
+    def remove(self, line: Line) -> None:
+        """Remove a line."""
         if not (others := self.others(line)):
             del self.cells[line.cell]
         else:
@@ -69,38 +69,38 @@ def folder_of(paper: str, root: Path | None = None) -> Path:
 
 
 def read(paper: str, scale: str, root: Path | None = None) -> Measured:
-    """Read the published results of a paper at a scale; none if there is no file. A line that does
-    not hold costs itself, and a line in `problems`.
+    """Read the published results of a paper at a scale; none if there is no file. An invalid line
+    is left out and reported in `problems`.
     """
-    found = Measured(paper, scale, folder_of(paper, root) / f"{scale}.jsonl")
+    measured = Measured(paper, scale, folder_of(paper, root) / f"{scale}.jsonl")
     try:
-        text = found.file.read_bytes()
+        text = measured.file.read_bytes()
     except FileNotFoundError:
-        return found
+        return measured
     except OSError as error:
-        found.problems.append(f"{found.file}: cannot be read: {one_line(error)}")
-        return found
-    fill(found, text)
-    return found
+        measured.problems.append(f"{measured.file}: cannot be read: {one_line(error)}")
+        return measured
+    fill(measured, text)
+    return measured
 
 
-def fill(found: Measured, text: bytes) -> None:
-    """Put the lines of a file's text in."""
-    for number, each in enumerate(text.splitlines(), start=1):
+def fill(measured: Measured, content: bytes) -> None:
+    """Add the lines of a file's content."""
+    for number, text in enumerate(content.splitlines(), start=1):
         try:
-            line = parse(each.decode())
-            if any(line.key == known.key for known in found.cells.get(line.cell, ())):
+            line = parse(text.decode())
+            if any(line.key == other.key for other in measured.cells.get(line.cell, ())):
                 raise ValueError(
                     f"cell {line.cell[:12]} stands twice for platform {line.platform} and"
                     f" contributor {line.contributor}"
                 )
-            found.add(line)
+            measured.add(line)
         except (ValueError, RecursionError) as error:
-            found.problems.append(f"{found.file}:{number}: {one_line(error)}; not used")
+            measured.problems.append(f"{measured.file}:{number}: {one_line(error)}; not used")
 
 
 def write(measured: Measured) -> Path:
-    """Replace the file as a whole, in an order of its own; the same lines give the same bytes."""
+    """Replace the file, with its lines sorted by key: the same lines give the same bytes."""
     lines = sorted(measured.lines, key=lambda line: line.key)
     texts = [json.dumps(line.json, separators=(",", ":")) + "\n" for line in lines]
     measured.file.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def write(measured: Measured) -> Path:
 
 
 def contributor() -> str:
-    """Return whose run it is: REPFL_CONTRIBUTOR, else `ci` in CI, else the name that git knows."""
+    """Return the contributor's name: REPFL_CONTRIBUTOR, else `ci` in CI, else git's user name."""
     name = os.environ.get("REPFL_CONTRIBUTOR") or (
         "ci" if os.environ.get("CI") else provenance.author()
     )
@@ -118,14 +118,14 @@ def contributor() -> str:
 
 
 def ids() -> Iterator[tuple[str, str, str]]:
-    """Yield paper, scale and cell of everything that is published."""
+    """Yield paper, scale and cell of every published result."""
     for paper in files():
         for scale in SCALES:
             yield from ((paper, scale, cell) for cell in read(paper, scale).cells)
 
 
 def unmeasured(planned: Sequence[Planned]) -> list[Planned]:
-    """Return the cells that are not published yet, so that several people can share a grid."""
-    places = {(item.paper, item.scale) for item in planned}
-    known = {cell for paper, scale in places for cell in read(paper, scale).cells}
-    return [item for item in planned if item.cell.id not in known]
+    """Return the cells without a published result, so that several people can share a grid."""
+    paper_scales = {(item.paper, item.scale) for item in planned}
+    published = {cell for paper, scale in paper_scales for cell in read(paper, scale).cells}
+    return [item for item in planned if item.cell.id not in published]

@@ -1,6 +1,6 @@
-"""Arithmetic that can be redone: what a record says of itself follows from its own curves, counts
-and arrays, and from the partition where the data are here. Somebody who writes a number would have
-to write all of them, and then computing the cell again still tells.
+"""Consistency of results: metrics are values from a record's own curves, counts and arrays, and
+from the partition if the data are here. Whoever edits a number must edit all of these, and
+computing the cell again still shows it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from repfl.bench.grid.cell import Cell
 
-CLOSE = 1e-12
-"""Relative difference that another order of additions may make."""
+ROUNDING = 1e-12
+"""Relative difference that summing in another order may cause."""
 ClientRows = Sequence[tuple[int, str, int, int, int]]
 
 
 def of_store(store: Store, record: Record) -> list[str]:
-    """Return what does not follow in a stored record."""
+    """Return what is inconsistent in a stored record."""
     if record.status != "done":
         return []
     rows = _tuples(store.frame(record, "rounds.parquet"), "round", "name", "value")
@@ -51,7 +51,7 @@ def _tuples(frame: pd.DataFrame | None, *names: str) -> list[Any]:
 
 
 def _from_counts(rows: Rows, clients: ClientRows) -> Iterator[str]:
-    """Check that every accuracy of a curve is that of its counts."""
+    """Check that every accuracy of a curve follows from its counts."""
     curves = {(round_, name): value for round_, name, value in rows}
     counts: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for round_, point, _, correct, total in clients:
@@ -78,25 +78,25 @@ def accuracies(correct: np.ndarray, total: np.ndarray) -> dict[str, float]:
 
 
 def _from_curves(record: Record, rows: Rows) -> Iterator[str]:
-    """Check that the summary is that of the curves, by the recipe's report rule."""
-    said = record.metrics
-    floor: Any = (said.get("floor", {}).get("clients"), said.get("floor", {}).get("pooled"))
-    again = summarise(rows, record.cell["recipe"], floor, said.get("parameters", 0))
-    yield from (f"{name} is not that of its curves" for name in differing(said, again))
+    """Check that the metrics follow from the curves, by the recipe's report rule."""
+    metrics = record.metrics
+    floor: Any = (metrics.get("floor", {}).get("clients"), metrics.get("floor", {}).get("pooled"))
+    expected = summarise(rows, record.cell["recipe"], floor, metrics.get("parameters", 0))
+    yield from (f"{name} is not that of its curves" for name in differing(metrics, expected))
 
 
-def differing(one: Any, other: Any, place: str = "") -> list[str]:
-    """Return the places at which two nested tables differ."""
+def differing(one: Any, other: Any, prefix: str = "") -> list[str]:
+    """Return the dotted names at which two nested tables differ."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         names = dict.fromkeys((*one, *other))
         return [
-            path
+            each
             for name in names
-            for path in differing(
-                one.get(name), other.get(name), f"{place}.{name}" if place else str(name)
+            for each in differing(
+                one.get(name), other.get(name), f"{prefix}.{name}" if prefix else str(name)
             )
         ]
-    return [] if one == other else [place]
+    return [] if one == other else [prefix]
 
 
 def bounds(record: Record) -> Iterator[str]:
@@ -113,8 +113,8 @@ def bounds(record: Record) -> Iterator[str]:
 
 
 def of_line(record: Record, curves: Mapping[str, Any], counts: Any) -> list[str]:
-    """Return what does not follow in a published line: its value from its curve and its counts, its
-    summary from both.
+    """Return what is inconsistent in a published line: its value must follow from its curve and its
+    counts, its summary from both.
     """
     if record.status != "done":
         return []
@@ -129,10 +129,10 @@ def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]
         name: dict(zip(c.rounds.tolist(), c.values.tolist(), strict=True))
         for name, c in curves.items()
     }
-    curve, said = plain.get(f"{point}/{average}"), record.metrics.get("points", {}).get(point)
+    curve, summary = plain.get(f"{point}/{average}"), record.metrics.get("points", {}).get(point)
     if record.metrics["value"] is None and curve is None:
         return
-    if not curve or said is None:
+    if not curve or summary is None:
         yield "the curve that its value is from is missing"
         return
     if evaluation["rule"] != "best-val":
@@ -141,50 +141,50 @@ def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]
             yield "value is not that of its curve"
     elif curve.get(record.metrics["round"]) != record.metrics["value"]:
         yield "value is not that of its curve"
-    if said["last"].get(average) != curve[max(curve)]:
+    if summary["last"].get(average) != curve[max(curve)]:
         yield f"points.{point}.last.{average} is not that of its curve"
-    if said["max"].get(average) != max(curve.values()):
+    if summary["max"].get(average) != max(curve.values()):
         yield f"points.{point}.max.{average} is not that of its curve"
 
 
 def _line_from_counts(record: Record, counts: Any) -> Iterator[str]:
-    """Check the value, and the spread over clients if the last round is the reported one."""
+    """Check the value and, if the last round is reported, the spread over clients."""
     if counts is None:
         return
-    found, (point, average) = (
+    values, (point, average) = (
         accuracies(counts.correct, counts.total),
         judged(record.cell["recipe"]["evaluation"]),
     )
-    if not _same(record.metrics["value"], found.get(average)):
+    if not _same(record.metrics["value"], values.get(average)):
         yield "value is not that of its counts"
     last = record.metrics["points"][point]["last"]
     if record.metrics["round"] == record.cell["recipe"]["training"]["rounds"]:
-        names = [name for name in found if name in last and not _same(last[name], found[name])]
+        names = [name for name in values if name in last and not _same(last[name], values[name])]
         yield from (f"points.{point}.last.{name} is not that of its counts" for name in names)
 
 
 def _same(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
-    return isclose(one, other, rel_tol=CLOSE, abs_tol=CLOSE)
+    return isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
 def of_partition(record: Record, cell: Cell) -> list[str]:
-    """Return what does not follow from the data that are here: floor, partition, samples, size of
-    the model.
+    """Return what does not follow from the data that are here: majority-class baseline, partition,
+    number of samples, number of parameters.
     """
     from repfl.bench.run.clients import clients_of
 
     clients, metrics = clients_of(cell), record.metrics
-    size, made = clients.model.params.parameters, record.provenance
-    expected = {
+    size, provenance = clients.model.params.parameters, record.provenance
+    comparisons = {
         "floor": (metrics.get("floor"), {"clients": clients.floor[0], "pooled": clients.floor[1]}),
-        "partition": (made["partition"], clients.digest),
-        "samples": (made.get("samples"), clients.samples),
+        "partition": (provenance["partition"], clients.digest),
+        "samples": (provenance.get("samples"), clients.samples),
         "parameters": (metrics.get("parameters"), size),
     }
     return [
         f"{name} is not that of the data here"
-        for name, (said, right) in expected.items()
-        if said != right
+        for name, (recorded, computed) in comparisons.items()
+        if recorded != computed
     ]

@@ -1,4 +1,4 @@
-"""What the noise model is fitted to: every cell with several measured seeds."""
+"""The runs that the noise model is fitted to: every cell with several measured seeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repfl.paper_tables.core.statistics.intervals import Prior
 
 
 def fitted(root: Path | None = None) -> noise.Noise:
-    """The noise model of everything that came with the code."""
+    """Return the noise model of all published results."""
     return _fitted(root or grids.ROOT)
 
 
@@ -29,49 +29,50 @@ def _fitted(root: Path) -> noise.Noise:
 
 
 def measured_runs(root: Path | None = None) -> pd.DataFrame:
-    """Measured lines of cells with several seeds (columns `noise.RUNS`); accuracies as their
-    recipes report them, in percent. The board's trials differ in more than seeds.
+    """Return the published runs of cells with several seeds (columns `noise.RUNS`): accuracies as
+    their recipes report them, in percent. The board is left out, since its trials differ in more
+    than seeds.
     """
-    found = [
+    runs = [
         run
         for paper in grids.printed(root)
         for scale in grids.SCALES
         for run in _runs(paper, scale, root)
     ]
-    return pd.DataFrame(found, columns=list(noise.RUNS))
+    return pd.DataFrame(runs, columns=list(noise.RUNS))
 
 
 def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]]:
-    """The runs of one paper and scale; a partition is known by its digest."""
-    known = committed_runs.read(paper, scale, root)
+    """Yield the runs of one paper and scale. Partitions are equal if their digests are."""
+    measured = committed_runs.read(paper, scale, root)
     groups: dict[str, dict[int, Line]] = {}
-    for line in filter(None, map(known.line, known.cells)):
+    for line in filter(None, map(measured.line, measured.cells)):
         if line.value is not None:
-            alike = {**line.record.cell, "column": line.column, "seed": None}
-            groups.setdefault(canonical(alike), {})[line.record.cell["seed"]] = line
+            setting = {**line.record.cell, "column": line.column, "seed": None}
+            groups.setdefault(canonical(setting), {})[line.record.cell["seed"]] = line
     for key, seeds in groups.items():
         if len(seeds) > 1:
-            own = len({line.record.provenance["partition"] for line in seeds.values()}) > 1
-            pool = noise.pool(scale, one_partition=not own)
+            by_seed = len({line.record.provenance["partition"] for line in seeds.values()}) > 1
+            pool = noise.pool(scale, one_partition=not by_seed)
             for seed, line in seeds.items():
-                place = f"{paper}/{line.column}"
-                run = seed, 100 * (line.value or 0), _decisions(line), own
-                yield (pool, place, line.method, key, *run)
+                column = f"{paper}/{line.column}"
+                run = seed, 100 * (line.value or 0), _decisions(line), by_seed
+                yield (pool, column, line.method, key, *run)
 
 
-def of_line(line: Line, known: Measured) -> Prior:
-    """What is expected of the runs of a published line's cell."""
-    dealt_once = line.record.cell["recipe"]["partition"].get("seed") is not None
+def of_line(line: Line, measured: Measured) -> Prior:
+    """Return the expected noise of runs of a published line's cell."""
+    fixed_partition = line.record.cell["recipe"]["partition"].get("seed") is not None
     return fitted().expected(
-        noise.pool(known.scale, one_partition=dealt_once),
-        f"{known.paper}/{line.column}",
+        noise.pool(measured.scale, one_partition=fixed_partition),
+        f"{measured.paper}/{line.column}",
         line.method,
     )
 
 
 def _decisions(line: Line) -> int:
-    """How many test images an accuracy is a share of; without counts about a quarter of the
-    training images.
+    """Return the number of test images behind an accuracy; without counts, about a quarter of the
+    number of training images.
     """
     if line.counts is not None:
         return int(line.counts.total.sum())

@@ -1,5 +1,5 @@
-"""`repfl verify`: is every stored record, or every published result, as it was written, consistent
-with itself and with today's data, and do some of them give the same again?
+"""`repfl verify`: check that every stored record, or every published result, is as it was written
+and consistent with itself and with today's data, and that some of them are reproduced.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from repfl.bench.run.progress import Progress
 
 REPRODUCIBLE = ("partition", "samples", "data", "digests")
-"""Provenance that another run gives again."""
-EVERYWHERE = ("metrics.floor", "metrics.parameters", "partition", "samples", "data")
-"""What every platform gives again, to the bit."""
+"""Provenance that another run reproduces."""
+SAME_EVERYWHERE = ("metrics.floor", "metrics.parameters", "partition", "samples", "data")
+"""What every platform reproduces, to the bit."""
 GPU = "a GPU"
 
 
 @dataclass
 class Verification:
-    """What was looked at and what was found."""
+    """What was checked, and the findings."""
 
     records: int = 0
     rerun: int = 0
@@ -60,56 +60,56 @@ class Subject:
 
     record: Record
     line: Line | None = None
-    """The published line that it is from."""
-    known: Measured | None = None
-    """The lines beside that one."""
+    """The published line that it is read from."""
+    measured: Measured | None = None
+    """All published lines of that file."""
 
     @property
     def name(self) -> str:
         return f"record {self.record.id[:12]}"
 
     @property
-    def allowed(self) -> float:
-        """How far another platform may move the value."""
-        if self.line is None or self.known is None:
+    def tolerance(self) -> float:
+        """Return how far another platform may move the value."""
+        if self.line is None or self.measured is None:
             return inf
-        return agreement.allowed(self.line, self.known)
+        return agreement.tolerance(self.line, self.measured)
 
 
 def of_store(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
-    """Check every record of a store, and compute `rerun` of them again."""
-    found = Verification()
+    """Check every record of a store, and recompute `rerun` of them."""
+    result = Verification()
     if not store.root.is_dir():
         raise UserError(
             f"results folder {store.root}: does not exist; name another with --results DIR"
         )
     sound = [
         Subject(record)
-        for cell in _folders(store, found)
-        if (record := _stored(store, cell, found))
+        for cell in _folders(store, result)
+        if (record := _sound_record(store, cell, result))
     ]
-    _check(sound, rerun, seed, found)
-    return found
+    _check(sound, rerun, seed, result)
+    return result
 
 
-def _folders(store: Store, found: Verification) -> list[str]:
-    """Return every folder of the store that ought to be a record."""
+def _folders(store: Store, result: Verification) -> list[str]:
+    """Return every folder of the store that should be a record; note all else."""
     names = sorted(path.name for path in store.root.iterdir() if path.name[0] != ".")
-    strange = [name for name in names if len(name) != 64 or set(name) - set("0123456789abcdef")]
-    found.findings += [
-        f"{store.root / name}: is not a record; it does not belong here" for name in strange
+    unexpected = [name for name in names if len(name) != 64 or set(name) - set("0123456789abcdef")]
+    result.findings += [
+        f"{store.root / name}: is not a record; it does not belong here" for name in unexpected
     ]
-    if left := list(store.running.iterdir()) if store.running.is_dir() else []:
-        kinds = ", ".join(sorted({path.suffix.lstrip(".") for path in left}))
-        found.notes.append(
-            f"{store.running}: {len(left)} files of running or killed cells ({kinds})"
+    if leftovers := list(store.running.iterdir()) if store.running.is_dir() else []:
+        kinds = ", ".join(sorted({path.suffix.lstrip(".") for path in leftovers}))
+        result.notes.append(
+            f"{store.running}: {len(leftovers)} files of running or killed cells ({kinds})"
         )
-    return [name for name in names if name not in strange]
+    return [name for name in names if name not in unexpected]
 
 
-def _stored(store: Store, cell: str, found: Verification) -> Record | None:
-    """Return a record that holds."""
-    found.records += 1
+def _sound_record(store: Store, cell: str, result: Verification) -> Record | None:
+    """Return a record if it is intact and consistent; else note why not."""
+    result.records += 1
     try:
         record = store.get(cell)
         if record is None:
@@ -118,59 +118,59 @@ def _stored(store: Store, cell: str, found: Verification) -> Record | None:
             )
         store.verify(record)
     except (Corrupt, UserError) as error:
-        found.findings.append(one_line(error))
+        result.findings.append(one_line(error))
         return None
     wrong = consistency.of_store(store, record)
-    found.findings += [f"record {cell[:12]}: {what}" for what in wrong]
+    result.findings += [f"record {cell[:12]}: {what}" for what in wrong]
     return None if wrong else record
 
 
 def of_published(
     papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | None = None
 ) -> Verification:
-    """Check every published line, and compute `rerun` of those that can be computed here again."""
-    found, subjects = Verification(), list[Subject]()
+    """Check every published line, and recompute `rerun` of those that can be computed here."""
+    result, subjects = Verification(), list[Subject]()
     papers = grids.named(papers, grids.files())
     for paper in papers or list(grids.files()):
         for scale in grids.SCALES:
-            known = committed_runs.read(paper, scale, root)
-            found.records += len(known.lines)
-            found.findings += known.problems
-            planned = {item.cell.id for item in cells_of(paper, scale)} if known.cells else set()
-            if unplanned := sorted(known.cells.keys() - planned):
-                found.notes.append(
-                    f"{known.file}: {len(unplanned)} cells are of no grid any more, such as"
+            measured = committed_runs.read(paper, scale, root)
+            result.records += len(measured.lines)
+            result.findings += measured.problems
+            planned = {item.cell.id for item in cells_of(paper, scale)} if measured.cells else set()
+            if unplanned := sorted(measured.cells.keys() - planned):
+                result.notes.append(
+                    f"{measured.file}: {len(unplanned)} cells are of no grid any more, such as"
                     f" {unplanned[0][:12]}; not used"
                 )
-            lines = [line for line in known.lines if line.cell in planned]
-            subjects += [Subject(line.record, line, known) for line in lines]
-            found.findings += _far_apart(lines, known)
+            lines = [line for line in measured.lines if line.cell in planned]
+            subjects += [Subject(line.record, line, measured) for line in lines]
+            result.findings += _far_apart(lines, measured)
             if stale := sum(not line.currency.current for line in lines):
-                found.notes.append(
-                    f"{known.file}: stale lines: {stale};"
+                result.notes.append(
+                    f"{measured.file}: stale lines: {stale};"
                     f" `repfl plan --stale --scale {scale} --paper {paper}` says why"
                 )
-    if not found.records and not found.findings:
-        place = committed_runs.folder_of(papers[0] if papers else "*", root)
-        raise UserError(f"no published results under {place}; `repfl collect` writes them")
-    _check(subjects, rerun, seed, found)
-    return found
+    if not result.records and not result.findings:
+        folder = committed_runs.folder_of(papers[0] if papers else "*", root)
+        raise UserError(f"no published results under {folder}; `repfl collect` writes them")
+    _check(subjects, rerun, seed, result)
+    return result
 
 
-def _far_apart(lines: Sequence[Line], known: Measured) -> Iterator[str]:
-    """Yield the lines that lie further from another one of their cell than noise explains."""
+def _far_apart(lines: Sequence[Line], measured: Measured) -> Iterator[str]:
+    """Yield the pairs of lines of one cell that differ by more than the noise explains."""
     for line in lines:
-        for other in known.others(line):
-            if line.key < other.key and not agreement.agree(line, other, known):
+        for other in measured.others(line):
+            if line.key < other.key and not agreement.agree(line, other, measured):
                 yield (
-                    f"{known.file}: cell {line.cell[:12]}: the lines of {line.contributor} and"
+                    f"{measured.file}: cell {line.cell[:12]}: the lines of {line.contributor} and"
                     f" {other.contributor} are {100 * agreement.gap(line, other):.2f} points apart;"
-                    f" the noise of a run explains {100 * agreement.allowed(line, known):.2f}"
+                    f" the noise of a run explains {100 * agreement.tolerance(line, measured):.2f}"
                 )
 
 
 def cells_of(paper: str, scale: str) -> list[Planned]:
-    """Return what a paper's grid plans at a scale; nothing if it has no such scale."""
+    """Return the cells that a paper's grid plans at a scale; none if it has no such scale."""
     path = grids.files().get(paper)
     if path is None or scale not in grids.read(path).file.scales:
         return []
@@ -180,34 +180,34 @@ def cells_of(paper: str, scale: str) -> list[Planned]:
 # -- against the data that are here ----------------------------------------------------------------
 
 
-def _check(subjects: Sequence[Subject], rerun: int, seed: int, found: Verification) -> None:
-    """Compare with the data that are here, then compute some again."""
+def _check(subjects: Sequence[Subject], rerun: int, seed: int, result: Verification) -> None:
+    """Compare subjects with the data that are here, then recompute some."""
     for name in sorted({subject.record.cell["recipe"]["dataset"] for subject in subjects}):
         with suppress(DataError):
-            found.findings += filter(None, [prepare.damaged(name, prepare.verify(name))])
+            result.findings += filter(None, [prepare.damaged(name, prepare.verify(name))])
     sound = []
     # by recipe, so that a partition is made once
     for subject in sorted(subjects, key=lambda subject: canonical(subject.record.cell["recipe"])):
         moved = list(data_moved(subject.record.provenance.get("data") or {}))
         wrong = moved or _partition_faults(subject.record)
-        found.findings += [f"{subject.name}: {what}" for what in wrong]
+        result.findings += [f"{subject.name}: {what}" for what in wrong]
         sound += [] if wrong else [subject]
     if rerun:
-        _rerun(sound, rerun, seed, found)
+        _rerun(sound, rerun, seed, result)
 
 
 def _partition_faults(record: Record) -> list[str]:
-    if record.status != "done" or _absent(record) not in ("", GPU):
+    if record.status != "done" or _missing(record) not in ("", GPU):
         return []
     try:
         cell = reopen(record.cell)
         return consistency.of_partition(record, cell) if cell.id == record.id else []
     except (UserError, DataError):
-        return []  # told if it is to be computed again
+        return []  # reported if it is to be computed again
 
 
-def _absent(record: Record) -> str:
-    """Return what computing a record again would need that is not here."""
+def _missing(record: Record) -> str:
+    """Return what recomputing a record needs and this machine lacks."""
     from repfl.datasets.core.cache import open_dataset
 
     dataset = record.cell["recipe"]["dataset"]
@@ -224,37 +224,37 @@ def _absent(record: Record) -> str:
 # -- computed again --------------------------------------------------------------------------------
 
 
-def _rerun(subjects: Sequence[Subject], rerun: int, seed: int, found: Verification) -> None:
-    """Compute some finished records again, chosen at random."""
+def _rerun(subjects: Sequence[Subject], rerun: int, seed: int, result: Verification) -> None:
+    """Recompute some finished records, chosen at random."""
     from repfl.bench.run import progress
 
-    needs = [(each, _absent(each.record)) for each in subjects if each.record.status == "done"]
-    for what, count in sorted(Counter(what for _, what in needs if what).items()):
-        whose = "record needs" if count == 1 else "records need"
-        found.notes.append(f"{count} {whose} {what}, not here; not computed again")
-    here = sorted((subject for subject, what in needs if not what), key=lambda each: each.record.id)
-    drawn = random.Random(seed).sample(here, min(rerun, len(here)))
-    chosen = [(subject, cell) for subject in drawn if (cell := _cell_of(subject, found))]
+    needs = [(each, _missing(each.record)) for each in subjects if each.record.status == "done"]
+    for lack, count in sorted(Counter(lack for _, lack in needs if lack).items()):
+        phrase = "record needs" if count == 1 else "records need"
+        result.notes.append(f"{count} {phrase} {lack}, not here; not computed again")
+    runnable = sorted((each for each, lack in needs if not lack), key=lambda each: each.record.id)
+    drawn = random.Random(seed).sample(runnable, min(rerun, len(runnable)))
+    chosen = [(subject, cell) for subject in drawn if (cell := _reopened(subject, result))]
     if not chosen:
         return
-    told = progress.Progress()
+    display = progress.Progress()
     costs = {each.record.id: each.record.provenance["seconds"]["wall"] for each, _ in chosen}
     # what is imported meanwhile must not stay frozen: triton would report it as a leak at the end
-    with settings_restored(), told.running([cell for _, cell in chosen], costs, 0, 1):
+    with settings_restored(), display.running([cell for _, cell in chosen], costs, 0, 1):
         for subject, cell in chosen:
-            found.rerun += 1
-            _again(subject, cell, found, told)
+            result.rerun += 1
+            _recompute(subject, cell, result, display)
 
 
-def _cell_of(subject: Subject, found: Verification) -> Cell | None:
+def _reopened(subject: Subject, result: Verification) -> Cell | None:
     """Return a record's cell, if its method is still registered."""
     try:
         cell = reopen(subject.record.cell)
     except UserError as error:
-        found.findings.append(f"{subject.name}: cannot be computed again: {one_line(error)}")
+        result.findings.append(f"{subject.name}: cannot be computed again: {one_line(error)}")
         return None
     if cell.id != subject.record.id:
-        found.notes.append(
+        result.notes.append(
             f"{subject.name}: {cell.method} is now another version or has other options;"
             " not computed again"
         )
@@ -262,43 +262,43 @@ def _cell_of(subject: Subject, found: Verification) -> Cell | None:
     return cell
 
 
-def _again(subject: Subject, cell: Cell, found: Verification, told: Progress) -> None:
-    """Compute a record's cell in a folder of its own, and compare everything that comes out, field
-    by field.
-    """
+def _recompute(subject: Subject, cell: Cell, result: Verification, display: Progress) -> None:
+    """Recompute a record's cell in a temporary folder, and compare the outcomes field by field."""
     record, origin = subject.record, subject.record.provenance
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
-        how = Options(
+        options = Options(
             folder, like(origin["device"]), precision=origin["precision"], stack=origin["chunk"]
         )
-        prepare_process(how)
-        outcome = run_task(Task(cell), how, told.round, lambda: False)
-        told.finish(outcome)
+        prepare_process(options)
+        outcome = run_task(Task(cell), options, display.round, lambda: False)
+        display.finish(outcome)
         fresh = Store(folder).get(cell.id)
         if outcome.status != "done" or fresh is None:
-            found.findings.append(
+            result.findings.append(
                 f"{subject.name}: computed again, it {outcome.status}: {outcome.reason}"
             )
             return
-        here = fresh.provenance["platform"]["fingerprint"] == origin["platform"]["fingerprint"]
+        same_platform = (
+            fresh.provenance["platform"]["fingerprint"] == origin["platform"]["fingerprint"]
+        )
         wrong = consistency.differing(_outcome(record), _outcome(fresh))
-        if here and subject.line is not None:
-            wrong += _kept(subject.line, line_of(fresh, Store(folder)))
-    _conclude(subject, fresh, wrong, here, found)
+        if same_platform and subject.line is not None:
+            wrong += _differing_series(subject.line, line_of(fresh, Store(folder)))
+    _note_differences(subject, fresh, wrong, same_platform, result)
 
 
 def _outcome(record: Record) -> dict[str, Any]:
-    made = record.provenance
-    return {"metrics": record.metrics, **{name: made.get(name) for name in REPRODUCIBLE}}
+    provenance = record.provenance
+    return {"metrics": record.metrics, **{name: provenance.get(name) for name in REPRODUCIBLE}}
 
 
-def _kept(line: Line, again: Line) -> list[str]:
+def _differing_series(line: Line, repeat: Line) -> list[str]:
     """Return which curves and counts of a published line differ from those of another run."""
     pairs: dict[str, tuple[Any, Any]] = {
-        f"curve {name}": (curve, again.curves.get(name)) for name, curve in line.curves.items()
+        f"curve {name}": (curve, repeat.curves.get(name)) for name, curve in line.curves.items()
     }
     if line.counts is not None:
-        pairs["counts"] = line.counts, again.counts
+        pairs["counts"] = line.counts, repeat.counts
     return [
         name
         for name, (then, now) in pairs.items()
@@ -306,32 +306,32 @@ def _kept(line: Line, again: Line) -> list[str]:
     ]
 
 
-def _conclude(
-    subject: Subject, fresh: Record, wrong: list[str], here: bool, found: Verification
+def _note_differences(
+    subject: Subject, fresh: Record, wrong: list[str], same_platform: bool, result: Verification
 ) -> None:
-    """Note what differs: a finding if the same bits must come out, or if no platform can be the
-    reason.
+    """Note what differs. It is a finding if the same bits are expected, or if the platform cannot
+    be the reason.
     """
     record, then, now = subject.record, subject.record.metrics["value"], fresh.metrics["value"]
     values = f"value {then} then, {now} now"
     fields = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
     if not wrong:
         return
-    if here and record.provenance.get("versions") != fresh.provenance["versions"]:
-        told = f"made by other versions, and the result has changed since: {fields}"
-    elif here:
-        told = f"does not come out again: {fields}"
-    elif exact := [field for field in wrong if field.startswith(EVERYWHERE)]:
-        told = f"does not come out again on any platform: {', '.join(exact)}"
+    if same_platform and record.provenance.get("versions") != fresh.provenance["versions"]:
+        message = f"made by other versions, and the result has changed since: {fields}"
+    elif same_platform:
+        message = f"does not come out again: {fields}"
+    elif exact := [field for field in wrong if field.startswith(SAME_EVERYWHERE)]:
+        message = f"does not come out again on any platform: {', '.join(exact)}"
     elif (then is None) != (now is None) or (
-        then is not None and abs(then - now) > subject.allowed
+        then is not None and abs(then - now) > subject.tolerance
     ):
-        told = "made on another platform, and further off than its noise"
+        message = "made on another platform, and further off than its noise"
     else:
         far = then is not None and abs(then - now) > MARGIN / 100
-        found.notes.append(
+        result.notes.append(
             f"{subject.name}: made on another platform, where bits may differ; {values}"
             + (", which is within its noise and confirms nothing" if far else "")
         )
         return
-    found.findings.append(f"{subject.name}: {told}; {values}")
+    result.findings.append(f"{subject.name}: {message}; {values}")

@@ -15,7 +15,7 @@ from repfl.paper_tables.core.statistics.verdict import EXACT
 MINUS = "\N{MINUS SIGN}"
 PLUS_MINUS = " ± "
 MARKS = {"measured": "ᵐ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
-"""How well a number is founded."""
+"""Marks for the evidence behind a number."""
 MEANING = {
     "measured": "measured once",
     "confirmed": "confirmed on another platform, within a point and the noise of a run",
@@ -26,7 +26,7 @@ Mark = Literal["best", "second", ""]
 
 
 def plain(value: float, digits: int = 2) -> str:
-    """A number with fixed decimals; a dash where there is none."""
+    """Return a number with fixed decimals, or a dash if it is not finite."""
     if not isfinite(value):
         return BLANK
     text = f"{value:.{digits}f}"
@@ -34,55 +34,51 @@ def plain(value: float, digits: int = 2) -> str:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """A difference with its sign."""
+    """Return a difference with its sign."""
     text = plain(value, digits)
     return f"+{text}" if isfinite(value) and float(f"{value:.{digits}f}") > 0 else text
 
 
 def spread(value: float, std: float, digits: int = 2) -> str:
-    """Mean and deviation."""
+    """Return mean and standard deviation."""
     return plain(value, digits) + (
         f"{PLUS_MINUS}{plain(std, digits)}" if isfinite(value) and isfinite(std) else ""
     )
 
 
 def published(cell: pd.Series, digits: int) -> str:
-    """The paper's number; what it prints instead where that is no number."""
+    """Return the paper's number, or what it prints instead."""
     if not isfinite(cell["published"]):
         return str(cell["printed"]) or BLANK
     return spread(cell["published"], cell["published_std"], digits)
 
 
 def founded(cell: pd.Series) -> str:
-    """Marks that say how well a number that came with the code is founded, and whether it is of the
-    desk's scale.
-    """
+    """Return the marks for the evidence behind a number, and for the desk's scale."""
     return "".join(MARKS[word] for word in _marked(cell))
 
 
 def _marked(cell: Any) -> list[str]:
-    """A number without runs, such as a size, has no scale."""
+    """Return the keys of a number's marks. One without runs, such as a size, has none."""
     desk = ["desk"] if cell.get("scale") == "desk" and cell["kind"] not in EXACT else []
-    known = isfinite(cell["ours"]) and len(cell["ids"]) > 0
-    return [*_words(cell.get("tier")), *desk] if known else []
+    has_runs = isfinite(cell["ours"]) and len(cell["ids"]) > 0
+    return [*_words(cell.get("tier")), *desk] if has_runs else []
 
 
 def _words(tier: object) -> list[str]:
-    """A tier in words; none where a number was computed here, or there is none."""
+    """Return a tier as words; none if the number was computed here, or there is none."""
     return [word for word in tier.split(", ") if word] if isinstance(tier, str) else []
 
 
 def legend(frame: pd.DataFrame) -> str:
-    """What those marks mean; nothing in a table without any."""
+    """Return what the marks of a table mean; empty if there are none."""
     words = {word for cell in frame.to_dict("records") for word in _marked(cell)}
-    told = "; ".join(f"{MARKS[word]} {MEANING[word]}" for word in MARKS if word in words)
-    return f"Marks beside our numbers: {told}." if told else ""
+    meanings = "; ".join(f"{MARKS[word]} {MEANING[word]}" for word in MARKS if word in words)
+    return f"Marks beside our numbers: {meanings}." if meanings else ""
 
 
 def gap(cell: pd.Series, digits: int) -> str:
-    """The difference, and its interval where there is one; nothing where the two sides are not
-    comparable.
-    """
+    """Return the difference and its interval; empty if the two sides are not comparable."""
     if not isfinite(cell["difference"]):
         return ""
     return signed(cell["difference"], digits) + between(
@@ -90,21 +86,21 @@ def gap(cell: pd.Series, digits: int) -> str:
     )
 
 
-LEAST = 0.001
-"""P-values below it are not told apart."""
+MIN_P_VALUE = 0.001
+"""Smaller p-values are written as below it."""
 
 
 def statistic(name: str, value: float) -> str:
-    """A number of a table's statistics; p-values have a digit more, counts have none."""
+    """Return a number of a table's statistics: p-values have a digit more, counts have none."""
     if name == "pairs":
         return str(int(value))
-    if name.startswith("p ") and value < LEAST:
-        return f"<{LEAST}"
+    if name.startswith("p ") and value < MIN_P_VALUE:
+        return f"<{MIN_P_VALUE}"
     return plain(value, 3 if name.startswith("p ") else 2)
 
 
 def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str:
-    """An interval; nothing where there is none."""
+    """Return an interval; empty if there is none."""
     return (
         form.format(plain(low, digits), plain(high, digits))
         if isfinite(low) and isfinite(high)
@@ -115,16 +111,16 @@ def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str
 def marks(
     table: Table, side: Literal["ours", "published"], *, alone: bool = False
 ) -> dict[tuple[str, str], Mark]:
-    """The best and the second number of every column, at the printed precision; ties share their
-    place. Beside printed numbers, ours of a smaller scale have no such marks: they are not
-    comparable; `alone`, a column's need be of one scale only. Ours are not ranked over different
-    seeds: each seed may deal other clients.
+    """Return the best and the second number of every column, at the printed precision; ties share a
+    mark. Beside printed numbers, ours of a smaller scale are not comparable and get none; `alone`,
+    a column's need be of one scale only. Ours over different seeds are not ranked: each seed may
+    partition the data differently.
     """
-    found: dict[tuple[str, str], Mark] = {}
+    result: dict[tuple[str, str], Mark] = {}
     real = set(table.frame.loc[table.frame["ours"].notna(), "scale"])
     judged = not alone and (table.frame["source"] != "").any()
     if side == "ours" and judged and real - {"paper"}:
-        return found
+        return result
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[
         ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),
@@ -136,18 +132,18 @@ def marks(
             continue
         column = ranked[str(key)]
         values = cells[side].astype(float).round(column.digits)
-        places = sorted(set(values), reverse=column.best == "high")[:2]
+        top = sorted(set(values), reverse=column.best == "high")[:2]
         names: tuple[Mark, Mark] = ("best", "second")
         for row, value in zip(cells["row"], values, strict=True):
-            if value in places and len(places) > 1:
-                found[str(row), column.key] = names[places.index(value)]
-    return found
+            if value in top and len(top) > 1:
+                result[str(row), column.key] = names[top.index(value)]
+    return result
 
 
 def floors(table: Table) -> dict[str, float]:
-    """The majority-class floor of every column that has one, over the seeds that all of its rows
-    have: each seed may deal other clients, with a floor of their own.
+    """Return the majority-class baseline of every column over the seeds that all of its rows have,
+    since each seed may partition the data differently.
     """
     grouped = table.frame.groupby("column") if table.layout.floor else ()
-    found = {str(key): common_floor(cells)[0] for key, cells in grouped}
-    return {key: floor for key, floor in found.items() if isfinite(floor)}
+    by_column = {str(key): common_floor(cells)[0] for key, cells in grouped}
+    return {key: floor for key, floor in by_column.items() if isfinite(floor)}

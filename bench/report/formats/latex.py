@@ -1,5 +1,5 @@
-"""A table as LaTeX: ours over the reported number, with the verdict; or, for a paper of one's own,
-ours alone.
+"""A table as LaTeX: ours over the reported number, with the verdict; or ours alone, for a
+user's own paper.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pandas as pd
 
 from repfl.bench.report.artefact_data import ArtefactData, Number
 from repfl.bench.report.formats.formatting import BLANK, MINUS, PLUS_MINUS
-from repfl.bench.report.formats.formatting import MARKS as FOUNDED
+from repfl.bench.report.formats.formatting import MARKS as EVIDENCE_MARKS
 from repfl.bench.report.formats.markdown import grid_of
 from repfl.paper_tables.core.statistics.verdict import EXACT, Verdict
 
@@ -34,7 +34,7 @@ TEX = {
         "<", ">", r"\pm", r"\leq", r"\geq", r"\times", r"\uparrow", r"\downarrow", r"\rightarrow",
         r"\infty", r"\alpha", r"\beta", r"\lambda", r"\tau", r"\theta", r"\Delta", r"\cdot",
     )), strict=True)),
-    **{mark: f"$^{{{word[0]}}}$" for word, mark in FOUNDED.items()},
+    **{mark: f"$^{{{word[0]}}}$" for word, mark in EVIDENCE_MARKS.items()},
 }  # fmt: skip
 
 
@@ -89,21 +89,21 @@ def latex(sheet: ArtefactData, style: str = "report") -> str:
 
 
 def _folded(label: str) -> str:
-    """A heading on several lines if it is long."""
+    """Return a heading, on several lines if it is long."""
     lines = [escape(line) for line in fold(label, HEAD, break_long_words=False)] or [""]
     return lines[0] if len(lines) == 1 else r"\shortstack{" + r"\\ ".join(lines) + "}"
 
 
 def _panels(grid: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Parts of a grid that fit on a page, without rows that are empty there."""
+    """Yield parts of a grid that fit on a page, without rows that are empty there."""
     widths = [
         max([len(re.sub(r"\\[a-z]+|[{}$^]", "", t)) // 2 + 2 for t in grid[c]] + [9]) for c in grid
     ]
-    room = WIDTH - max((len(row) for row in grid.index), default=0)
+    width = WIDTH - max((len(row) for row in grid.index), default=0)
     at = 0
     while at < grid.shape[1]:
         end = at + 1
-        while end < grid.shape[1] and sum(widths[at : end + 1]) <= room:
+        while end < grid.shape[1] and sum(widths[at : end + 1]) <= width:
             end += 1
         part = grid.iloc[:, at:end]
         part = part[(part != "").any(axis="columns")]
@@ -115,27 +115,27 @@ MARKS = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
 
 
 def _both(number: Number) -> str:
-    """Ours over the reported number, with a letter for the verdict."""
-    told = MARKS[number.ours_mark] % escape(number.shown)
+    """Return ours over the reported number, with a letter for the verdict."""
+    ours = MARKS[number.ours_mark] % escape(number.shown)
     if not number.source:
-        return told
+        return ours
     letter = LETTERS.get(number.verdict)
     reported = MARKS[number.published_mark] % escape(number.published)
-    return rf"\shortstack{{{told}{f'$^{{{letter}}}$' if letter else ''}\\{reported}}}"
+    return rf"\shortstack{{{ours}{f'$^{{{letter}}}$' if letter else ''}\\{reported}}}"
 
 
 def _ours(number: Number) -> str:
-    """Ours with the deviation over seeds."""
+    """Return ours with the standard deviation over seeds."""
     return MARKS[number.ours_mark] % escape(number.ours or BLANK)
 
 
 def _notes(sheet: ArtefactData, style: str) -> Iterator[str]:
-    """What stands below a table."""
+    """Yield the notes below a table."""
     if style == "report":
-        given = {number.verdict for number in sheet.numbers}
-        told = [f"{letter}: {word}" for word, letter in LETTERS.items() if word in given]
-        if told:
-            yield f"Ours (runs) over the reported number. {'; '.join(told)}."
+        verdicts = {number.verdict for number in sheet.numbers}
+        letters = [f"{letter}: {word}" for word, letter in LETTERS.items() if word in verdicts]
+        if letters:
+            yield f"Ours (runs) over the reported number. {'; '.join(letters)}."
         yield from filter(None, [sheet.legend])
         return
     done = [number for number in sheet.numbers if number.measured and number.ids]
@@ -147,8 +147,8 @@ def _notes(sheet: ArtefactData, style: str) -> Iterator[str]:
         where = "; ".join(dict.fromkeys(number.where for number in small))
         word = " and ".join(sorted({number.scale for number in small}))
         yield f"In {where}, numbers are of the {word} scale: not the protocol of the paper."
-    known = {number.column for number in done}
-    if empty := [head.name for head in sheet.columns if head.key not in known]:
+    filled = {number.column for number in done}
+    if empty := [head.name for head in sheet.columns if head.key not in filled]:
         yield f"Left out, without any number: {'; '.join(empty)}."
     if any(number.ours_mark == "best" for number in sheet.numbers):
         yield "Best in bold, second underlined, within each column."

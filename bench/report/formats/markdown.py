@@ -16,7 +16,7 @@ def grid_of(sheet: ArtefactData, text: Cell, rows: Sequence[str]) -> pd.DataFram
     """Return the texts of a table by row and column, the majority class last."""
     numbers, keys = sheet.at(), [head.key for head in sheet.columns]
     cells = {row: [numbers.get((row, key)) for key in keys] for row in rows}
-    lines = {row: [text(n) if n else "" for n in found] for row, found in cells.items()}
+    lines = {row: [text(n) if n else "" for n in row_numbers] for row, row_numbers in cells.items()}
     if any(head.floor for head in sheet.columns):
         lines["majority class"] = [head.floor for head in sheet.columns]
     return pd.DataFrame.from_dict(lines, orient="index", columns=keys)
@@ -40,8 +40,8 @@ def markdown(sheet: ArtefactData) -> str:
         )
     if sheet.summary and not sheet.judged:
         head, *lines = [[name(text) for text in line] for line in sheet.summary]
-        told = _table([name(sheet.corner), *head[1:]], lines)
-        parts.append(f"**Statistics over all columns**\n\n{told}\n\n{sheet.tested}")
+        table = _table([name(sheet.corner), *head[1:]], lines)
+        parts.append(f"**Statistics over all columns**\n\n{table}\n\n{sheet.tested}")
     parts += [
         sheet.legend,
         _bullets("Remarks", sheet.remarks),

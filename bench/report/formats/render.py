@@ -25,13 +25,13 @@ PUBLISHED = (
     "published", "published_std", "printed", "source",
     "difference", "gap_low", "gap_high", "verdict", "kind", "mark", "basis",
 )  # fmt: skip
-"""What a table says of published numbers, and leaves out where there are none."""
+"""Columns about published numbers, which a table without any leaves out."""
 
 # -- csv -------------------------------------------------------------------------------------------
 
 
 def csv(result: Table | Figure) -> str:
-    """The numbers in long form."""
+    """Return the numbers as csv in long form."""
     if isinstance(result, Figure):
         return _csv(result.data)
     labels = {c.key: c.name for c in result.layout.columns}
@@ -50,19 +50,19 @@ def csv(result: Table | Figure) -> str:
 def _csv(frame: pd.DataFrame) -> str:
     # joined with a part that has no line, a column of numbers becomes one of objects, which would
     # be written in full
-    told = frame.drop(columns=["by_seed", "readings"], errors="ignore")
-    return told.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    exported = frame.drop(columns=["by_seed", "readings"], errors="ignore")
+    return exported.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
 # -- files -----------------------------------------------------------------------------------------
 
 
-ENDINGS = ("csv", "md", "tex", "svg", "png", "pdf")
+SUFFIXES = ("csv", "md", "tex", "svg", "png", "pdf")
 
 
 def write(
     results: Sequence[Result],
-    tell: Callable[[Result], ArtefactData],
+    make_sheet: Callable[[Result], ArtefactData],
     out: Path,
     style: str = "report",
 ) -> tuple[list[ArtefactData], dict[str, str]]:
@@ -73,49 +73,49 @@ def write(
     """
     sheets, failed = [], {}
     for result in results:
-        place = out / result.paper / result.name
-        place.parent.mkdir(parents=True, exist_ok=True)
+        stem = out / result.paper / result.name
+        stem.parent.mkdir(parents=True, exist_ok=True)
         try:
-            sheet = tell(result)
-            written = _write(result, sheet, place, style)
+            sheet = make_sheet(result)
+            written = _write(result, sheet, stem, style)
         except OSError:  # the disk's fault, and the end of the whole report
             raise
         except Exception as error:  # one artefact's fault must not cost the others
             why = failed[result.key] = with_class(error)
-            about = result.paper, result.name, result.title
-            sheet = tell(Absent(*about, f"Could not be rendered ({why}).", result.scale))
+            names = result.paper, result.name, result.title
+            sheet = make_sheet(Absent(*names, f"Could not be rendered ({why}).", result.scale))
             written = []
-            for ending in ENDINGS:
-                _beside(place, ending).unlink(missing_ok=True)
+            for suffix in SUFFIXES:
+                _with_suffix(stem, suffix).unlink(missing_ok=True)
         files = tuple(path.relative_to(out).as_posix() for path in written)
         sheets.append(replace(sheet, files=files))
     return sheets, failed
 
 
-def _beside(place: Path, ending: str) -> Path:
-    return place.with_name(f"{place.name}.{ending}")
+def _with_suffix(stem: Path, suffix: str) -> Path:
+    return stem.with_name(f"{stem.name}.{suffix}")
 
 
-def _write(result: Result, sheet: ArtefactData, place: Path, style: str) -> list[Path]:
+def _write(result: Result, sheet: ArtefactData, stem: Path, style: str) -> list[Path]:
     """Write every form of one artefact."""
     texts = {"csv": csv(result)} if isinstance(result, Table | Figure) else {}
     if isinstance(result, Table):
         texts |= {"md": markdown(sheet), "tex": latex(sheet, style)}
-    for ending, text in texts.items():
-        _beside(place, ending).write_text(text, encoding="utf-8", newline="\n")
-    made = [_beside(place, ending) for ending in texts]
+    for suffix, text in texts.items():
+        _with_suffix(stem, suffix).write_text(text, encoding="utf-8", newline="\n")
+    paths = [_with_suffix(stem, suffix) for suffix in texts]
     if isinstance(result, Figure):
         with figure_style.style():
-            made += _draw(result, place)
-    return made
+            paths += _draw(result, stem)
+    return paths
 
 
-def _draw(figure: Figure, place: Path) -> list[Path]:
+def _draw(figure: Figure, stem: Path) -> list[Path]:
     """Draw a figure once. Each canvas writes its own format: `savefig` would draw it again."""
     canvas = figure.draw(figure_style.sheet)
     if figure.stamp:
         canvas.suptitle(figure.stamp, fontsize=8, color="0.35", x=0.01, ha="left")
-    png, pdf, svg = (_beside(place, ending) for ending in ("png", "pdf", "svg"))
+    png, pdf, svg = (_with_suffix(stem, suffix) for suffix in ("png", "pdf", "svg"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
     canvas.set_layout_engine("none")  # it is laid out now
     FigureCanvasPdf(canvas).print_pdf(pdf, metadata={"CreationDate": None})
@@ -126,9 +126,9 @@ def _draw(figure: Figure, place: Path) -> list[Path]:
     return [svg, png, pdf]
 
 
-TAG, LONG = re.compile(r"<[^>]*>"), re.compile(r"(\d+\.\d\d)\d+")
+TAG, DECIMALS = re.compile(r"<[^>]*>"), re.compile(r"(\d+\.\d\d)\d+")
 """Only coordinates are shortened, which stand in tags: labels are text."""
-INK = re.compile(r"(fill|stroke): ?(#000000|#0f0f0f|#262626|#595959|black)\b")
+DARK = re.compile(r"(fill|stroke): ?(#000000|#0f0f0f|#262626|#595959|black)\b")
 
 
 def inline(text: str) -> str:
@@ -136,7 +136,7 @@ def inline(text: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r'<g id="patch_1">.*?</g>', "", text, count=1, flags=re.DOTALL)
     text = re.sub(r"fill: ?#ffffff(?=[;\"])", "fill: none", text)
-    text = INK.sub(r"\1: currentColor", text)
+    text = DARK.sub(r"\1: currentColor", text)
     text = text.replace("stroke: #cccccc", "stroke: currentColor; stroke-opacity: 0.2")
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
-    return TAG.sub(lambda tag: LONG.sub(r"\1", tag[0]), text)
+    return TAG.sub(lambda tag: DECIMALS.sub(r"\1", tag[0]), text)

@@ -22,11 +22,11 @@ COLOURS = {
     Verdict.MISSING: "yellow",
 }
 STYLES = {"best": "bold", "second": "underline", "": ""}
-FEW, REMARKS = 3, 4
-"""As many tables and figures are shown in full, and as many remarks of one."""
-LONGEST_NAME = 40
+MAX_IN_FULL, MAX_REMARKS = 3, 4
+"""If there are more tables and figures, each is one line; of one, so many remarks are shown."""
+MAX_NAME_WIDTH = 40
 """Characters of a row's name in one line; a longer name is wrapped."""
-MEASURE = 10_000
+UNLIMITED_WIDTH = 10_000
 """A width in which every table fits."""
 MAJORITY = "majority class"
 CLAIMS = ("claims hold", "fail", "undecided")
@@ -35,7 +35,7 @@ TOY = "embedded digits, a few rounds: this shows that the code works, and nothin
 
 def show(sheets: Sequence[ArtefactData], console: Console) -> None:
     """Print a few tables and figures in full, or a line for each of many; then the verdicts."""
-    if len(sheets) > FEW:
+    if len(sheets) > MAX_IN_FULL:
         _show_lines(sheets, console)
     else:
         for sheet in sheets:
@@ -58,13 +58,13 @@ def _show_one(sheet: ArtefactData, console: Console) -> None:
     for heads in _blocks(sheet, console):
         console.print(_grid(sheet, heads))
     toy = [TOY] if sheet.scale == "smoke" and sheet.of_a_paper else []
-    more = len(sheet.remarks) - REMARKS
+    more = len(sheet.remarks) - MAX_REMARKS
     rest = [f"and {more} more remarks in the report"] if more > 0 else []
     claims = [claim.line for claim in sheet.claims if not toy]
     for style, lines in (
         ("yellow", [*toy, *(() if sheet.judged else sheet.notes)]),
         ("", sheet.findings),
-        ("dim", [*filter(None, [sheet.legend]), *sheet.remarks[:REMARKS], *rest, *claims]),
+        ("dim", [*filter(None, [sheet.legend]), *sheet.remarks[:MAX_REMARKS], *rest, *claims]),
     ):
         for line in lines:
             console.print(Text(f"  {line}", style=style))
@@ -75,7 +75,7 @@ def _blocks(sheet: ArtefactData, console: Console) -> Iterator[list[Head]]:
     block: list[Head] = []
     for head in sheet.columns:
         wide = _grid(sheet, [*block, head])
-        options = console.options.update(width=MEASURE)
+        options = console.options.update(width=UNLIMITED_WIDTH)
         if block and Measurement.get(console, options, wide).maximum > console.width:
             yield block
             block = []
@@ -88,14 +88,14 @@ def _grid(sheet: ArtefactData, heads: Sequence[Head]) -> Grid:
     """Return a table of some columns: published and ours above difference and verdict."""
     grid = Grid(header_style="bold", pad_edge=False)
     names = [*sheet.rows, sheet.corner, MAJORITY if any(head.floor for head in heads) else ""]
-    grid.add_column(sheet.corner, width=min(max(map(cell_len, names)), LONGEST_NAME))
+    grid.add_column(sheet.corner, width=min(max(map(cell_len, names)), MAX_NAME_WIDTH))
     sides = "\npublished | ours (seeds)" if sheet.judged else ""
     for head in heads:
         label = f"{head.group}\n{head.label}".strip()
         grid.add_column(f"{label}{sides}", justify="right", no_wrap=True)
-    found = sheet.at()
+    numbers = sheet.at()
     for row in sheet.rows:
-        cells = [found.get((row, head.key)) for head in heads]
+        cells = [numbers.get((row, head.key)) for head in heads]
         if any(cell is not None and (sheet.judged or cell.measured) for cell in cells):
             grid.add_row(row, *map(_text, cells))
     if any(head.floor for head in heads):
@@ -118,21 +118,21 @@ def _text(cell: Number | None) -> Text:
 
 def _show_lines(sheets: Sequence[ArtefactData], console: Console) -> None:
     """Print one line per table or figure, without columns that are empty in all of them."""
-    counted = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
-    verdicts = [v for v in overview.STATES if any(s.verdicts[v] for s in counted.values())]
+    summaries = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
+    verdicts = [v for v in overview.STATES if any(s.verdicts[v] for s in summaries.values())]
     grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("artefact", "published", *verdicts, "claims hold", "file"):
         side = "left" if name in ("artefact", "file") else "right"
         grid.add_column(name.replace(" ", "\n"), justify=side, no_wrap=True)  # type: ignore[arg-type]
-    room = max(12, console.width - 110)
-    grid.add_column("title", no_wrap=True, overflow="ellipsis", max_width=room)
+    width = max(12, console.width - 110)
+    grid.add_column("title", no_wrap=True, overflow="ellipsis", max_width=width)
     for sheet in sheets:
-        told = counted[sheet.key]
-        given = [str(told.verdicts[v] or "") for v in verdicts]
+        s = summaries[sheet.key]
+        counts = [str(s.verdicts[v] or "") for v in verdicts]
         absent = Text("absent: " + sheet.caption, style="yellow")
         title = absent if sheet.kind == "absent" else Text(sheet.title)
-        held = f"{told.held['holds']}/{sum(told.held.values())}" if told.claims else ""
-        grid.add_row(sheet.key, str(len(told.numbers) or ""), *given, held, _file(sheet), title)
+        claims = f"{s.claim_counts['holds']}/{sum(s.claim_counts.values())}" if s.claims else ""
+        grid.add_row(sheet.key, str(len(s.numbers) or ""), *counts, claims, _file(sheet), title)
     console.print(grid)
 
 
@@ -140,12 +140,12 @@ def _show_verdicts(sheets: Sequence[ArtefactData], console: Console) -> None:
     grid = Grid(title="Published numbers", title_justify="left", header_style="bold")
     for name in ("paper", "numbers", *overview.STATES, "in sentences", *CLAIMS):
         grid.add_column(name, justify="left" if name == "paper" else "right")
-    told = [each for each in overview.summaries(sheets, {}) if each.published]
-    for each in told:
-        holds, fails, contradicted, open_, _ = each.held.values()
+    summaries = [each for each in overview.summaries(sheets, {}) if each.published]
+    for each in summaries:
+        holds, fails, contradicted, open_, _ = each.claim_counts.values()
         claims = (holds, fails + contradicted, open_)
         counts = (each.published, *each.verdicts.values(), each.sentences, *claims)
         grid.add_row(each.paper, *(str(n) if n else BLANK for n in counts))
-    if told:
+    if summaries:
         console.print("")
         console.print(grid)

@@ -1,5 +1,5 @@
-"""Facts that stand around the tables of a report: papers, methods, data sets, coverage, the
-self-test, and what the runs were made with.
+"""Facts around the tables of a report: papers, methods, data sets, coverage, the self-test, and the
+origin of the runs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from repfl.bench.store.store import Store
 
 
 def of_paper(item: Planned, planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what its grid says of a paper, its notes, and how much of it has been measured."""
+    """Return what the grid says of a paper, its notes, and how much of it has been measured."""
     grid = grids.read(item.file or grids.files()[item.paper])
-    told = {name: getattr(grid.file, name) for name in ("title", "year", "sources", "about")}
+    facts = {name: getattr(grid.file, name) for name in ("title", "year", "sources", "about")}
     notes = grid.path.with_name("README.md")
-    return told | {
+    return facts | {
         "notes": "" if item.file or not notes.is_file() else notes.read_text("utf-8"),
         "coverage": [_coverage(scale, planned, runs) for scale in _scales(planned)],
     }
@@ -44,45 +44,45 @@ def _coverage(scale: str, planned: Sequence[Planned], runs: Mapping[str, Any]) -
     }
 
 
-def still_open(
+def missing_cells(
     planned: Sequence[Planned], runs: Mapping[str, Any], again: str
 ) -> dict[str, dict[str, Any]]:
-    """Return by paper what its own scale still lacks."""
+    """Return, by paper, the cells of its own scale that have no run."""
     from repfl.bench.run import cost
 
-    found = {}
+    by_paper = {}
     for paper in dict.fromkeys(item.paper for item in planned):
-        mine = unique(i for i in planned if i.paper == paper and i.scale == "paper" and not i.skip)
-        missing = [item for item in mine if item.cell.id not in runs]
-        found[paper] = {
-            "cells": len(mine),
+        items = unique(i for i in planned if i.paper == paper and i.scale == "paper" and not i.skip)
+        missing = [item for item in items if item.cell.id not in runs]
+        by_paper[paper] = {
+            "cells": len(items),
             "missing": len(missing),
             "seconds": sum(map(cost.static, missing)),
             "command": f"repfl run --scale paper --paper {paper}{again}",
         }
-    return found
+    return by_paper
 
 
-def tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
-    """Return the self-test: the outcome of every smoke cell, and what was refused."""
+def self_test(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
+    """Return the self-test: the outcome of every smoke cell, and the lines that were refused."""
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.evidence.library import CellEvidence, Library
     from repfl.bench.report import run_details
 
     library = Library(store)
-    told: dict[str, Any] = {}
+    runs: dict[str, Any] = {}
     problems: list[str] = []
     for paper in dict.fromkeys(item.paper for item in planned):
-        mine = [item for item in planned if item.paper == paper]
-        known = committed_runs.read(paper, mine[0].scale)
-        problems += known.problems
-        told |= run_details.outcomes(mine, CellEvidence(library, known))
+        items = [item for item in planned if item.paper == paper]
+        measured = committed_runs.read(paper, items[0].scale)
+        problems += measured.problems
+        runs |= run_details.outcomes(items, CellEvidence(library, measured))
     problems += library.problems
-    return {"table": run_details.self_test(planned, told) if planned else {}, "problems": problems}
+    return {"table": run_details.self_test(planned, runs) if planned else {}, "problems": problems}
 
 
 def of_method(name: str) -> dict[str, Any]:
-    """Return what the registry says of a method; of a forgotten plug-in, its name."""
+    """Return what the registry says of a method; if it is not registered, its name."""
     from repfl.bench.grid import catalog
     from repfl.bench.grid.methods import known_entry
 
@@ -95,43 +95,43 @@ def of_dataset(name: str) -> dict[str, Any]:
 
     if name not in names():
         return {"title": name}
-    known = get(name)
+    description = get(name)
     return {
-        "title": known.title,
-        "homepage": known.homepage,
-        "licence": known.licence,
-        "citation": known.citation,
-        "classes": len(known.classes),
-        "shape": " × ".join(map(str, known.shape)),
-        "splits": {split: f"{size:,}" for split, size in known.splits.items()},
-        "megabytes": round(known.size / 1e6),
-        "command": "" if known.embedded else f"repfl data get {name}",
+        "title": description.title,
+        "homepage": description.homepage,
+        "licence": description.licence,
+        "citation": description.citation,
+        "classes": len(description.classes),
+        "shape": " × ".join(map(str, description.shape)),
+        "splits": {split: f"{size:,}" for split, size in description.splits.items()},
+        "megabytes": round(description.size / 1e6),
+        "command": "" if description.embedded else f"repfl data get {name}",
     }
 
 
 def origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Return what the runs of a report were made with, each value once."""
-    own = provenance.commit()["commit"] or "unknown"
+    """Return the origin of the runs of a report, each value once."""
+    commit = provenance.commit()["commit"] or "unknown"
     here = sum(run["from"] == "computed here" for run in runs.values())
-    found = {
-        "report made at commit": own[:12],
+    facts = {
+        "report made at commit": commit[:12],
         "runs computed here": str(here),
         "published runs": str(len(runs) - here),
     }
     for name in ("commit", "device", "torch", "contributor"):
         values = {str(run[name])[:60] for run in runs.values() if run[name]}
         shown = {value[:12] for value in values} if name == "commit" else values
-        found[f"{name} of the runs"] = ", ".join(sorted(shown))
-    return {name: value for name, value in found.items() if value}
+        facts[f"{name} of the runs"] = ", ".join(sorted(shown))
+    return {name: value for name, value in facts.items() if value}
 
 
 def repository() -> str:
     """Return the web address of the repository: what CI or git says, or nothing."""
     if name := os.environ.get("GITHUB_REPOSITORY"):
         return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
-    asked = ["git", "-C", str(grids.ROOT), "remote", "get-url", "origin"]
+    command = ["git", "-C", str(grids.ROOT), "remote", "get-url", "origin"]
     try:
-        url = subprocess.run(asked, capture_output=True, text=True, timeout=10).stdout.strip()
+        url = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return url.removesuffix(".git") if url.startswith("https://") and "@" not in url else ""

@@ -39,9 +39,9 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
     summaries = overview.summaries(book.sheets, book.papers, book.open)
     templates = _environment(book, board)
 
-    def page(path: str, template: str, **told: Any) -> tuple[str, str]:
+    def page(path: str, template: str, **values: Any) -> tuple[str, str]:
         root = "../" * path.count("/")
-        return path, templates.get_template(template).render(root=root, path=path, **told)
+        return path, templates.get_template(template).render(root=root, path=path, **values)
 
     yield page("index.html", "index.html.j2", **_first_screen(book, summaries, board))
     for summary in summaries:
@@ -66,8 +66,8 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
             f"methods/{slug(name)}.html", "method.html.j2", **_method(name, lines, book, board)
         )
     for name, lines in words.by_dataset(book).items():
-        told = {"name": name, "facts": book.datasets.get(name, {}), "lines": lines}
-        yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **told)
+        values = {"name": name, "facts": book.datasets.get(name, {}), "lines": lines}
+        yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **values)
     if board:
         yield page("leaderboard.html", "leaderboard.html.j2", picture=_picture(book, board.picture))
     if book.test:
@@ -77,7 +77,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
 
 
 def _environment(book: Book, board: Leaderboard | None) -> Environment:
-    """The templates, and what every page has in common."""
+    """Return the templates, with the values that every page uses."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -194,7 +194,7 @@ def _data(sheet: ArtefactData, book: Book) -> dict[str, Any]:
         "lines": sheet.lines,
         "command": sheet.command,
         "notes": [note.replace("README, ", "notes, ") for note in sheet.notes],
-        "scales": {name: told[0] for name, told in words.SCALES.items()},
+        "scales": {name: texts[0] for name, texts in words.SCALES.items()},
         "records": book.records,
         "repository": book.repository,
         "source": f"paper_tables/{sheet.paper.replace('-', '_')}",
@@ -203,20 +203,20 @@ def _data(sheet: ArtefactData, book: Book) -> dict[str, Any]:
 
 def _plain(number: Number) -> dict[str, Any]:
     """Return the fields of a number that are not empty."""
-    told = vars(number) | {"reason": number.reason.replace("README, ", "notes, ")}
-    return {name: value for name, value in told.items() if value not in ("", None, ())}
+    fields = vars(number) | {"reason": number.reason.replace("README, ", "notes, ")}
+    return {name: value for name, value in fields.items() if value not in ("", None, ())}
 
 
 def _method(
     name: str, lines: list[tuple[ArtefactData, Number]], book: Book, board: Leaderboard | None
 ) -> dict[str, Any]:
-    known = book.methods.get(name, {})
-    first, *rest = str(known.get("rule", "")).split("\n\n")
+    facts = book.methods.get(name, {})
+    first, *rest = str(facts.get("rule", "")).split("\n\n")
     rule = next((part for part in rest if re.search(r"<-|\s=\s", part)), "")
     ranked = [line for line in board.lines if line.method == name] if board else []
     return {
         "name": name,
-        "facts": known,
+        "facts": facts,
         "first": first,
         "rule": rule,
         "after": [part for part in rest if part != rule],
@@ -227,18 +227,18 @@ def _method(
 
 
 def _tuned(ranked: list[Any], book: Book) -> Mapping[str, str]:
-    """Return the values that tuning chose for each hyper-parameter, over settings and studies; of
-    one value alone nothing is said, since nothing else may have been tried.
+    """Return the values that tuning chose for each hyper-parameter, over settings and studies. An
+    option with a single value is left out, since nothing else may have been tried.
     """
-    found: dict[str, dict[str, None]] = {}
+    by_option: dict[str, dict[str, None]] = {}
     for line in ranked:
         for number in line.accuracy.values():
             for run in (book.runs[cell] for cell in number.ids if cell in book.runs):
                 rate = f"{run['recipe']['training']['lr']:.3g}"
                 for key, value in [("learning rate", rate), *run["hp"].items()]:
                     shown = f"{value:.3g}" if isinstance(value, float) else str(value)
-                    found.setdefault(key, {})[shown] = None
-    chosen = {key: values for key, values in found.items() if len(values) > 1}
+                    by_option.setdefault(key, {})[shown] = None
+    chosen = {key: values for key, values in by_option.items() if len(values) > 1}
     return {key: ", ".join(sorted(values, key=_order)) for key, values in chosen.items()}
 
 

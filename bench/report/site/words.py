@@ -87,41 +87,41 @@ def menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
         (str(book.datasets.get(name, {}).get("title") or name), f"datasets/{slug(name)}.html")
         for name in by_dataset(book)
     ]
-    found = [("Papers", papers), ("Methods", methods), ("Data sets", datasets)]
-    return [(name, items) for name, items in found if items]
+    sections = [("Papers", papers), ("Methods", methods), ("Data sets", datasets)]
+    return [(name, items) for name, items in sections if items]
 
 
 def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
-    """Return what can be searched for: name, kind, address, and further words."""
+    """Return the entries of the search: name, kind, address, and further words."""
     methods = {
         f"methods/{slug(n)}.html": f"{n} {facts.get('paper', '')}"
         for n, facts in book.methods.items()
     }
     datasets = {f"datasets/{slug(name)}.html": name for name in book.datasets}
     titles = {
-        f"{paper}/index.html": f"{told.get('title', '')} {told.get('about', '')}"
-        for paper, told in book.papers.items()
+        f"{paper}/index.html": f"{facts.get('title', '')} {facts.get('about', '')}"
+        for paper, facts in book.papers.items()
     }
     words = methods | datasets | titles
     kinds = {"Papers": "paper", "Methods": "method", "Data sets": "data set"}
-    found = [
+    entries = [
         [name, kinds[menu], link, words.get(link, "")]
         for menu, items in menus(book)
         for name, link in items
     ]
-    found += [[f"{each.key} {each.title}", each.kind, each.page, ""] for each in book.sheets]
+    entries += [[f"{each.key} {each.title}", each.kind, each.page, ""] for each in book.sheets]
     if board:
-        found.append(
+        entries.append(
             ["Leaderboard", "page", "leaderboard.html", "board ranking best method baseline"]
         )
-        found += [
+        entries += [
             [line.row, "row of the leaderboard", f"leaderboard.html#{slug(line.row)}", line.method]
             for line in board.lines
         ]
-    found += [
-        [f"{word}", "glossary", f"how.html#{slug(word)}", told] for word, told in GLOSSARY.items()
+    entries += [
+        [f"{word}", "glossary", f"how.html#{slug(word)}", text] for word, text in GLOSSARY.items()
     ]
-    found += [
+    entries += [
         ["Cite", "help", "how.html#cite", "citation bibtex reference doi"],
         ["Columns of the csv files", "help", "how.html#csv", "download data raw values licence"],
         [
@@ -133,27 +133,27 @@ def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
         ["Contest a statement", "help", "how.html#contest", "author disagree error report"],
     ]
     claims = [(s, c) for s in book.sheets for c in s.claims]
-    return found + [
+    return entries + [
         [c.text, f"claim of {s.paper}", f"{s.page}#claim-{c.id}", c.id] for s, c in claims
     ]
 
 
 def by_method(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
     """Return every number of a method, in the order of their names."""
-    found: dict[str, list[tuple[ArtefactData, Number]]] = {}
+    numbers: dict[str, list[tuple[ArtefactData, Number]]] = {}
     for sheet in book.sheets:
         for number in sheet.numbers:
             if number.method and number.kind != Kind.LOOKUP:
-                found.setdefault(number.method, []).append((sheet, number))
-    return dict(sorted(found.items()))
+                numbers.setdefault(number.method, []).append((sheet, number))
+    return dict(sorted(numbers.items()))
 
 
 def by_dataset(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
     """Return every number by data set, without those that no run is behind."""
-    found: dict[str, list[tuple[ArtefactData, Number]]] = {}
+    numbers: dict[str, list[tuple[ArtefactData, Number]]] = {}
     for sheet in book.sheets:
         for number in sheet.numbers:
             name = sheet.datasets.get(number.column, "")
             if name and (number.method or number.source):
-                found.setdefault(name, []).append((sheet, number))
-    return dict(sorted(found.items()))
+                numbers.setdefault(name, []).append((sheet, number))
+    return dict(sorted(numbers.items()))

@@ -160,7 +160,7 @@ def test_the_caption_of_a_mixed_table_says_how_many_numbers_are_of_which_scale()
 def planned(**asked: Any) -> list[Planned]:
     return [
         item
-        for scale in across_scales.REAL
+        for scale in across_scales.COMPARED
         for item in plan(Selection(scale=scale, **asked), beside=True)
     ]
 

@@ -62,7 +62,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_runs_may_lie_as_far_apart_as_the_interval_of_the_noise_model_reaches() -> None:
     two = Runs(50.0, count=1)
     found = compare(two, two, EXPECTED)
-    assert 100 * agreement.allowed(SEEDS[0], known(*SEEDS)) == pytest.approx(found.high)
+    assert 100 * agreement.tolerance(SEEDS[0], known(*SEEDS)) == pytest.approx(found.high)
     assert found.high == pytest.approx(4.33, abs=0.01)
 
 

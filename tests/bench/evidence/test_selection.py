@@ -14,7 +14,7 @@ import pytest
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.committed.committed_run import Curve
 from repfl.bench.evidence.library import CellEvidence
-from repfl.bench.evidence.selection import Choice, Trial, choices, settled
+from repfl.bench.evidence.selection import Choice, Trial, choices, chosen_items
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Record
@@ -172,14 +172,14 @@ def test_every_study_of_a_search_has_a_choice_of_its_own(tmp_path: Path) -> None
 
 
 def test_a_table_shows_the_chosen_trial_of_every_study(tmp_path: Path) -> None:
-    shown = settled(*search(tmp_path))
+    shown = chosen_items(*search(tmp_path))
     told = [(item.row, item.cell.seed, item.trial) for item in shown]
     assert told == [("FedAvg", 0, 1), ("FedAvg", 1, 1)]
 
 
 def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> None:
     planned, library = search(tmp_path, missing=1)
-    (*_, last) = settled(planned, library)
+    (*_, last) = chosen_items(planned, library)
     assert (last.cell.seed, last.trial) == (1, 2)
     assert library.record(last.cell.id) is None
 

@@ -118,7 +118,7 @@ def forge(root: Path, change: Callable[[Line], Line]) -> None:
     """
     known = committed_runs.read(PAPER, "smoke", root)
     line = next(line for line in known.lines if line.method == "fedobp")
-    known.forget(line)
+    known.remove(line)
     known.add(change(line))
     committed_runs.write(known)
 

@@ -19,7 +19,7 @@ def test_the_self_test_reads_records_and_no_curves(
     compute(wanted)
     monkeypatch.delattr(Store, "frame")
     items = [Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two", "smoke")]
-    (row,) = facts.tested(items, store)["table"]["rows"]
+    (row,) = facts.self_test(items, store)["table"]["rows"]
     assert [(cell["done"], cell["here"]) for cell in row["cells"]] == [(1, 1)]
 
 

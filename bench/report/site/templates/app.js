@@ -2,12 +2,12 @@
 for (const table of document.querySelectorAll("table.sortable")) sortable(table);
 function sortable(table) {
   const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
-  heads.forEach((head, place) => head.querySelector("button")?.addEventListener("click", () => {
+  heads.forEach((head, column) => head.querySelector("button")?.addEventListener("click", () => {
     const rising = head.getAttribute("aria-sort") === "descending";
     heads.forEach(other => other.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", rising ? "ascending" : "descending");
     const key = row => {
-      const cell = row.cells[place], text = cell.dataset.v ?? cell.textContent.trim(), number = Number(text.replace("\u2212", "-").replace("<", ""));
+      const cell = row.cells[column], text = cell.dataset.v ?? cell.textContent.trim(), number = Number(text.replace("\u2212", "-").replace("<", ""));
       return number === -1e300 || ["", "\u2013"].includes(text) ? null : isNaN(number) ? text : number;
     };
     const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
@@ -42,8 +42,8 @@ document.addEventListener("click", event => {
   part.hidden = !part.hidden;
   button.textContent = button.textContent.replace(/Show|Hide/, part.hidden ? "Show" : "Hide");
 });
-for (const place of document.querySelectorAll(".columns[data-for]")) {
-  const table = document.getElementById(place.dataset.for), over = table.tHead.rows[0];
+for (const holder of document.querySelectorAll(".columns[data-for]")) {
+  const table = document.getElementById(holder.dataset.for), over = table.tHead.rows[0];
   const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells].slice(1);
     const menu = el("details", {}, el("summary", {}, "Columns"));
   const groups = [...over.cells].slice(1);
@@ -61,7 +61,7 @@ for (const place of document.querySelectorAll(".columns[data-for]")) {
     menu.append(el("label", {}, box, " ", name));
     table.addEventListener("column", ({ detail: [at, shown] }) => { if (at === index + 1) { box.checked = shown; box.dispatchEvent(new Event("change")); } });
   });
-  place.append(menu);
+  holder.append(menu);
 }
 document.addEventListener("click", async event => {
   const button = event.target.closest?.("button.copy:not([data-unfold]), #permalink");
@@ -89,17 +89,17 @@ document.getElementById("theme").addEventListener("click", () => {
   }).sort((a, b) => a[1] - b[1]).map(([entry]) => entry);
   const find = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = words.length ? ranked(words).slice(0, 12) : [];
-    hits.replaceChildren(...found.map(([name, kind, link]) => el("li", {}, el("a", { href: root + link }, name, " ", el("small", {}, kind)))));
+    const matches = words.length ? ranked(words).slice(0, 12) : [];
+    hits.replaceChildren(...matches.map(([name, kind, link]) => el("li", {}, el("a", { href: root + link }, name, " ", el("small", {}, kind)))));
     hits.hidden = !words.length;
-    if (words.length && !found.length) hits.append(el("li", {}, "Nothing has these words."));
+    if (words.length && !matches.length) hits.append(el("li", {}, "Nothing has these words."));
   };
   input.addEventListener("input", find);
   input.addEventListener("keydown", event => {
     if (event.key === "Enter") hits.querySelector("a")?.click();
     if (event.key === "ArrowDown") { event.preventDefault(); hits.querySelector("a")?.focus(); }
   });
-  for (const place of [input, hits]) place.addEventListener("keydown", event => {
+  for (const field of [input, hits]) field.addEventListener("keydown", event => {
     if (event.key === "Escape") { input.value = ""; find(); input.focus(); }
   });
   document.addEventListener("keydown", event => {
@@ -115,10 +115,10 @@ for (const key of document.querySelectorAll("#keys button")) {
   });
 }
 {
-  const points = embedded("points"), place = document.getElementById("scatter");
-  if (points && place) {
+  const points = embedded("points"), panel = document.getElementById("scatter");
+  if (points && panel) {
     const of = (scale, name, mark) => ({ name, line: false, points: points.filter(p => p[4] === scale).map(p => [p[0], p[1], p[2], p[3], mark]) });
-    const draw = () => chart(place, [of("paper", "full scale", ""), of("desk", "reduced run", "hollow")], { x: "reported accuracy in %", y: "ours, accuracy in %", diagonal: true, height: 420 });
+    const draw = () => chart(panel, [of("paper", "full scale", ""), of("desk", "reduced run", "hollow")], { x: "reported accuracy in %", y: "ours, accuracy in %", diagonal: true, height: 420 });
     draw(); addEventListener("resize", draw);
   }
 }

@@ -1,7 +1,7 @@
 // A number's page, made from the data of its artefact: `<artefact>.html#<number>`.
 {
   const data = document.getElementById("number") ? embedded("data") : null;
-  const place = document.getElementById("number"), whole = document.getElementById("artefact");
+  const view = document.getElementById("number"), whole = document.getElementById("artefact");
   const fetched = set => !set || set === "digits" ? "" : `repfl data get ${set} && `;
   const MEANING = {
     reproduced: "the 95 % interval of the difference lies inside the margin.",
@@ -13,8 +13,8 @@
   const EXACT = { reproduced: "ours has the reported digits.", differs: "ours has other digits.", undecided: "" };
   const STATES = { reproduced: "reproduced", differs: "differs", undecided: "undecided", "not comparable": "reduced", "not measured": "missing" };
   const PERCENT = ["%", "percent", "", undefined];
-  const size = bytes => bytes >= 1e9 ? `${told(bytes / 1e9)} GB` : bytes >= 1e6 ? `${told(bytes / 1e6)} MB` : `${bytes} bytes`;
-  const time = s => s === null || s === undefined ? "–" : s < 90 ? `${told(s, 1)} s` : s < 5400 ? `${told(s / 60, 1)} min` : `${told(s / 3600, 1)} h`;
+  const size = bytes => bytes >= 1e9 ? `${format(bytes / 1e9)} GB` : bytes >= 1e6 ? `${format(bytes / 1e6)} MB` : `${bytes} bytes`;
+  const time = s => s === null || s === undefined ? "–" : s < 90 ? `${format(s, 1)} s` : s < 5400 ? `${format(s / 60, 1)} min` : `${format(s / 3600, 1)} h`;
   const facts = pairs => el("dl", { class: "facts" }, pairs.filter(([, v]) => v !== "" && v !== null && v !== undefined).map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", {}, v))));
   const command = text => el("p", { class: "command" }, el("code", {}, text), el("button", { type: "button", class: "copy" }, "Copy"));
   // The same command for either device, with the data it needs.
@@ -33,13 +33,13 @@
     if (n.low === undefined || n.high === undefined || n.gap === undefined) return "";
     const margin = PERCENT.includes(n.unit) ? 1 : Math.abs(n.printed) * 0.01;
     const reach = 1.15 * Math.max(margin * 2, Math.abs(n.low), Math.abs(n.high)), px = v => 300 + 280 * v / reach;
-    const text = (x, y, said, anchor = "middle") => el("svg:text", { x, y, "text-anchor": anchor }, said);
-    return el("svg:svg", { viewBox: "0 0 600 84", class: "verdict", role: "img", "aria-label": `Difference ${n.difference}; margin ${told(margin)} to either side` },
+    const text = (x, y, content, anchor = "middle") => el("svg:text", { x, y, "text-anchor": anchor }, content);
+    return el("svg:svg", { viewBox: "0 0 600 84", class: "verdict", role: "img", "aria-label": `Difference ${n.difference}; margin ${format(margin)} to either side` },
       el("svg:rect", { x: px(-margin), y: 18, width: px(margin) - px(-margin), height: 36, fill: "var(--wash)", stroke: "var(--line)" }),
       el("svg:line", { x1: 300, x2: 300, y1: 18, y2: 54, stroke: "var(--edge)", "stroke-dasharray": "2 3" }),
       el("svg:line", { x1: px(n.low), x2: px(n.high), y1: 36, y2: 36, stroke: `var(--${STATES[n.verdict]})`, "stroke-width": 4 }),
       el("svg:circle", { cx: px(n.gap), cy: 36, r: 7, fill: `var(--${STATES[n.verdict]})` }),
-      text(300, 12, `margin ±${told(margin)}`), text(300, 68, "0"), ...[n.low, n.high].map(v => text(px(v), 68, Math.abs(px(v) - 300) < 30 ? "" : told(v))), text(20, 81, "ours lower", "start"), text(580, 81, "ours higher", "end"));
+      text(300, 12, `margin ±${format(margin)}`), text(300, 68, "0"), ...[n.low, n.high].map(v => text(px(v), 68, Math.abs(px(v) - 300) < 30 ? "" : format(v))), text(20, 81, "ours lower", "start"), text(580, 81, "ours higher", "end"));
   }
 
   function page(n) {
@@ -62,14 +62,14 @@
     parts.push(facts([
       [`${word} in`, n.source ? `${data.key}, ${data.source}/published/${n.source}` : ""],
       ["kind of number", n.kind], ["unit", n.unit], ["interval from", n.verdict === "not comparable" ? "" : n.basis], ["runs of ours", n.seeds || ""],
-      ["95 % interval of ours", n.interval], ["majority class", n.floor === undefined ? "" : told(n.floor)], ["evidence", n.tier]]));
+      ["95 % interval of ours", n.interval], ["majority class", n.floor === undefined ? "" : format(n.floor)], ["evidence", n.tier]]));
     if (runs.length) {
       parts.push(el("h2", {}, "Our runs"));
       const head = ["Seed", "Accuracy, %", "Status", "Evidence", "Code", "Bytes sent", "Time", "Device", "Finished", "By", "Record"];
       parts.push(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Our runs" }, el("table", { class: "grid" },
         el("thead", {}, el("tr", {}, head.map(name => el("th", { scope: "col" }, name)))),
         el("tbody", {}, runs.map(([id, run]) => el("tr", {}, el("th", { scope: "row" }, String(run.seed)),
-          [told(run.value), run.reason ? `${run.status}: ${run.reason}` : run.status, run.tier || run.from, run.stale ? `stale: ${run.stale}` : "current",
+          [format(run.value), run.reason ? `${run.status}: ${run.reason}` : run.status, run.tier || run.from, run.stale ? `stale: ${run.stale}` : "current",
             run.bytes === null ? "–" : size(run.bytes), time(run.seconds), run.device || "–", (run.finished || "–").slice(0, 10), run.contributor || "–"].map(text => el("td", {}, text)),
           el("td", {}, run.from === "computed here" ? el("a", { href: `../${data.records}/${id}/record.json` }, id.slice(0, 8)) : id.slice(0, 8))))))));
     }
@@ -88,29 +88,29 @@
     if (first) parts.push(el("p", {}, `Repeat the first run. It was made on a ${gpu ? "GPU" : "CPU"}; the other device gives other bits.`), both(data.recipes[first.recipe].dataset, first.command));
     if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} run${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one CPU core.`), both(data.datasets[n.column], want.command));
     if (!first && !want) parts.push(command(data.command));
-    place.replaceChildren(...parts);
+    view.replaceChildren(...parts);
     const curves = runs.filter(([, run]) => run.curve.length).map(([, run]) => ({ name: `ours, seed ${run.seed} (${standing(n)})`, points: run.curve }));
     if (data.logged[n.source]) curves.push({ name: `the authors' log${/log/.test(n.source) ? "" : ", whose settings may be others (see the notes of the table)"}`, points: data.logged[n.source], dash: true });
     if (!accuracy) return;
-    chart(place.querySelector("#curve"), curves, { x: "round", y: "accuracy in %", height: 260 });
-    bars(place.querySelector("#spread"), first?.clients || [], { x: "accuracy of a client in %", y: `clients, seed ${first?.seed}` });
+    chart(view.querySelector("#curve"), curves, { x: "round", y: "accuracy in %", height: 260 });
+    bars(view.querySelector("#spread"), first?.clients || [], { x: "accuracy of a client in %", y: `clients, seed ${first?.seed}` });
   }
   function route() {
     const name = decodeURIComponent(location.hash.slice(1));
-    const found = data.numbers.find(n => n.id === name);
-    place.hidden = !found; whole.hidden = Boolean(found);
-    if (found) { page(found); document.title = `${found.row}, ${found.where} · ${data.key}`; scrollTo(0, 0); place.querySelector("h1").focus({ preventScroll: true }); }
-    else { place.replaceChildren(); document.title = `${data.title} · repfl`; document.getElementById(name)?.scrollIntoView(); lines(); }
+    const number = data.numbers.find(n => n.id === name);
+    view.hidden = !number; whole.hidden = Boolean(number);
+    if (number) { page(number); document.title = `${number.row}, ${number.where} · ${data.key}`; scrollTo(0, 0); view.querySelector("h1").focus({ preventScroll: true }); }
+    else { view.replaceChildren(); document.title = `${data.title} · repfl`; document.getElementById(name)?.scrollIntoView(); lines(); }
   }
   let drawn = false;
   function lines() {
     const space = document.getElementById("lines");
     if (!space || drawn) return;
     drawn = true;
-    for (const [panel, known] of Object.entries(data.lines)) {
+    for (const [panel, curves] of Object.entries(data.lines)) {
       const one = el("div", { class: "chart" });
       space.append(el("div", {}, el("h3", {}, panel), one));
-      chart(one, Object.entries(known).map(([name, points]) => ({ name, points, family: name.split(", ")[0], dash: name.includes("log") })), { x: "round", y: "accuracy in %", height: 320 });
+      chart(one, Object.entries(curves).map(([name, points]) => ({ name, points, family: name.split(", ")[0], dash: name.includes("log") })), { x: "round", y: "accuracy in %", height: 320 });
     }
   }
   if (data) { addEventListener("hashchange", route); route(); }

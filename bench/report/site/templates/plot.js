@@ -1,36 +1,36 @@
 "use strict";
-// Elements and charts: an SVG per chart, with axes, a legend and a pointer that tells values.
-const el = (name, given = {}, ...parts) => {
-  const made = name.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", name.slice(4)) : document.createElement(name);
-  for (const [key, value] of Object.entries(given)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== false && value !== undefined && value !== null) made.setAttribute(key, value);
+// Elements and charts: an SVG per chart, with axes, a legend and a pointer that shows values.
+const el = (name, attributes = {}, ...parts) => {
+  const element = name.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", name.slice(4)) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== false && value !== undefined && value !== null) element.setAttribute(key, value);
   }
-  made.append(...parts.flat().filter(part => part !== null && part !== undefined && part !== ""));
-  return made;
+  element.append(...parts.flat().filter(part => part !== null && part !== undefined && part !== ""));
+  return element;
 };
-const embedded = id => { const found = document.getElementById(id); return found ? JSON.parse(found.textContent) : null; };
-const told = (value, digits = 2) => value === null || value === undefined || Number.isNaN(value) ? "–" : Number(value).toFixed(digits).replace("-", "−");
+const embedded = id => { const node = document.getElementById(id); return node ? JSON.parse(node.textContent) : null; };
+const format = (value, digits = 2) => value === null || value === undefined || Number.isNaN(value) ? "–" : Number(value).toFixed(digits).replace("-", "−");
 const COLOURS = ["#1f84c8", "#de8f05", "#029e73", "#d55e00", "#c265af", "#a87544", "#8c8c8c", "#38a3dd", "#b59a00", "#7c6fd0", "#d6418a", "#3f9b3f", "#6d8ba8"];
 const DASH = "5 4"; // of what is not ours
 
 function ticks(low, high, count = 5) {
   const raw = (high - low || 1) / count, size = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map(m => m * size).find(s => s >= raw);
-  const found = [];
-  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) found.push(Number(at.toPrecision(12)));
-  return found;
+  const result = [];
+  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) result.push(Number(at.toPrecision(12)));
+  return result;
 }
 
 // series: [{name, points: [[x, y, link?, label?, mark?]], line: bool}]
-function chart(place, series, { x = "", y = "", diagonal = false, height = 300, digits = 2 } = {}) {
+function chart(container, series, { x = "", y = "", diagonal = false, height = 300, digits = 2 } = {}) {
   const shown = series.filter(each => each.points.length);
   // One colour per method: the name before the first comma.
   const families = [...new Set(shown.map(each => each.family ?? each.name))];
   for (const each of shown) each.colour ??= COLOURS[families.indexOf(each.family ?? each.name) % COLOURS.length];
-  place.replaceChildren();
+  container.replaceChildren();
   if (!shown.length) return;
-  const width = Math.max(300, Math.min(720, place.clientWidth || 600));
+  const width = Math.max(300, Math.min(720, container.clientWidth || 600));
   const [left, right, top, bottom] = [48, 12, 10, 40];
   const every = shown.flatMap(each => each.points);
   const span = (values, pad) => {
@@ -64,7 +64,7 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
         ? el("svg:circle", { cx: px(p[0]), cy: py(p[1]), r: each.line === false ? 4 : 2.2, fill: p[4] === "hollow" ? "var(--page)" : colour, stroke: colour }) : null;
       if (dot && p[2]) { const link = el("svg:a", { href: p[2], tabindex: -1, "aria-label": p[3] || each.name }, dot); group.append(link); }
       else if (dot) group.append(dot);
-      marks.push({ index, x: px(p[0]), y: py(p[1]), text: `${p[3] || each.name}: ${told(p[0], digits === 0 || Number.isInteger(p[0]) ? 0 : digits)}, ${told(p[1], digits)}` });
+      marks.push({ index, x: px(p[0]), y: py(p[1]), text: `${p[3] || each.name}: ${format(p[0], digits === 0 || Number.isInteger(p[0]) ? 0 : digits)}, ${format(p[1], digits)}` });
     }
   });
   const tip = el("output", { class: "tip", hidden: "" });
@@ -96,14 +96,14 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
   const legend = el("p", { class: "legend" }, y ? el("b", {}, y) : "", ...(named ? shown.map((each, index) =>
     el("button", { type: "button", "aria-pressed": "false", "data-index": index, onclick: event => alone(event.currentTarget) },
       el("svg:svg", { viewBox: "0 0 18 4", width: 18, height: 4 }, el("svg:line", { x1: 0, x2: 18, y1: 2, y2: 2, stroke: each.colour, "stroke-width": 3, "stroke-dasharray": each.dash ? "4 3" : "" })), each.name)) : []));
-  place.append(legend, el("div", { class: "plotted" }, svg, tip));
+  container.append(legend, el("div", { class: "plotted" }, svg, tip));
 }
 
-function bars(place, values, { x = "", y = "" } = {}) {
+function bars(container, values, { x = "", y = "" } = {}) {
   if (!values.length) return;
   const low = Math.min(...values), size = Math.max((Math.max(...values) - low) / 12, 0.5);
   const counts = new Array(Math.max(1, Math.ceil((Math.max(...values) - low) / size))).fill(0);
   for (const v of values) counts[Math.min(Math.floor((v - low) / size), counts.length - 1)]++;
   const points = counts.map((n, bin) => [low + (bin + 0.5) * size, n]);
-  chart(place, [{ name: y, points: [[low, 0], ...points.flatMap(([at, n]) => [[at - size / 2, n], [at + size / 2, n]]), [points.at(-1)[0] + size / 2, 0]] }], { x, y, height: 220, digits: 1 });
+  chart(container, [{ name: y, points: [[low, 0], ...points.flatMap(([at, n]) => [[at - size / 2, n], [at + size / 2, n]]), [points.at(-1)[0] + size / 2, 0]] }], { x, y, height: 220, digits: 1 });
 }
