@@ -228,7 +228,7 @@ def _describe_unnamed(
 def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, Any]:
     from repfl.bench.grid.cell import canonical
     from repfl.bench.store import versions
-    from repfl.paper_tables.core.evidence import beside_accuracy
+    from repfl.paper_tables.core.evidence import extra_metrics_of
 
     record, line = computed.record, computed.line
     provenance, metrics = record.provenance, record.metrics
@@ -260,7 +260,7 @@ def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, A
         "commit": str(provenance.get("commit") or "")[:12],
         "finished": provenance.get("finished"),
         "reason": record.reason,
-        **beside_accuracy(metrics, record.cell["recipe"]["evaluation"]["point"]),
+        **extra_metrics_of(metrics, record.cell["recipe"]["evaluation"]["point"]),
     }
 
 

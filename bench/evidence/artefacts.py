@@ -175,7 +175,7 @@ def _hint(row: Mapping[Any, Any], owner: Result | None, made: Mapping[str, Resul
     from repfl.paper_tables.core.result import Table
 
     shown = [each for each in ([owner] if owner else made.values()) if isinstance(each, Table)]
-    keys = {key for each in shown for key in each.looked_up}
+    keys = {key for each in shown for key in each.requested_numbers}
     name, method = owner.name if owner else "any table", str(row["method"])
     valid = {key[-1] for key in keys} or {str(label) for t in shown for label in t.frame["row"]}
     if method not in valid:

@@ -10,7 +10,7 @@ from repfl.bench.evidence.committed import agreement
 from repfl.bench.evidence.committed.committed_run import Counts, Curve, Line, by_name, counts_of
 from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.store.store import Record, Store
-from repfl.paper_tables.core.evidence import Arrays, Reduce, wanted
+from repfl.paper_tables.core.evidence import Arrays, Reduce, curve_matches
 
 
 class Library:
@@ -50,7 +50,9 @@ class Library:
         if record.id not in self._curves:
             self._curves[record.id] = by_name(self.store.frame(record, "rounds.parquet"))
         return {
-            name: curve for name, curve in self._curves[record.id].items() if wanted(name, names)
+            name: curve
+            for name, curve in self._curves[record.id].items()
+            if curve_matches(name, names)
         }
 
     def arrays(self, record: Record, reduce: Reduce) -> Arrays:
@@ -84,7 +86,7 @@ class CellEvidence:
             return self._library.curves(record, names)
         line = self._measured.line(cell)
         curves = {} if line is None else line.curves
-        return {name: curve for name, curve in curves.items() if wanted(name, names)}
+        return {name: curve for name, curve in curves.items() if curve_matches(name, names)}
 
     def counts(self, cell: str) -> Counts | None:
         """Return each client's counts in the reported round."""

@@ -18,7 +18,7 @@ from repfl.bench.grid.methods import entry
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store import versions
 from repfl.paper_tables.core.evidence import STALE, TRIAL, Arrays, Reduce
-from repfl.paper_tables.core.statistics.noise import UNKNOWN, Noise
+from repfl.paper_tables.core.statistics.noise import NO_GROUPS, Noise
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class PlannedEvidence:
         planned: Sequence[Planned],
         evidence: CellEvidence,
         published: pd.DataFrame,
-        noise: Noise = UNKNOWN,
+        noise: Noise = NO_GROUPS,
         trials: Sequence[Planned] = (),
     ) -> None:
         self._planned, self._evidence, self._trials = (list(planned), evidence, list(trials))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from repfl.paper_tables.core import builders, our_numbers, tables
-from repfl.paper_tables.core.evidence import Evidence, metrics_beside
+from repfl.paper_tables.core.evidence import Evidence, extra_metrics
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Figure, Result, Table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _metrics(
     No value is marked as the best.
     """
     cells = evidence.cells[evidence.cells["status"] == "done"]
-    cells = cells.assign(beside=pd.Series(metrics_beside(cells), cells.index, object))
+    cells = cells.assign(beside=pd.Series(extra_metrics(cells), cells.index, object))
     metrics: dict[str, list[Column]] = {}
     frame = []
     for column in columns:

@@ -1,4 +1,4 @@
-"""Every artefact of the board, by name."""
+"""The board's artefacts, by name."""
 
 from __future__ import annotations
 

@@ -22,38 +22,41 @@ PAPER = "board"
 
 
 def fig1(evidence: Evidence) -> Figure:
-    """Accuracies and average ranks, and which of them are not significantly different."""
+    """Draw accuracies and average ranks, and which of them are not significantly different."""
     view = View(evidence)
     ranks, critical = analysis.ranks(view.compared)
-    _, found = analysis.overall(view.compared)
+    _, overall = analysis.overall(view.compared)
     order = list(ranks.sort_values(kind="stable").index)
     panels = {label: analysis.method_means(view.scores, key) for key, label in view.shown.items()}
     data = pd.concat(
         [
             pd.DataFrame(
-                {"panel": "rank", "value": ranks, "half": nan, "near": found.get("near", False)}
+                {"panel": "rank", "value": ranks, "half": nan, "near": overall.get("near", False)}
             ),
             *(
-                pd.DataFrame({"panel": p, "value": s.means, "half": s.half, "near": _near(s)})
+                pd.DataFrame(
+                    {"panel": p, "value": s.means, "half": s.half_widths, "near": _near(s)}
+                )
                 for p, s in panels.items()
             ),
         ]
     ).rename_axis("method")
 
     def draw(sheet: NewCanvas) -> Canvas:
-        cells = _beside(sheet, 1 + len(panels), 2.6, order)
-        places = {name: -place for place, name in enumerate(order)}
-        for axes, (panel, here) in zip(cells, data.groupby("panel", sort=False), strict=False):
-            known = here.dropna(subset=["value"])
-            if known.empty:
+        axes_list = _beside(sheet, 1 + len(panels), 2.6, order)
+        heights = {name: -index for index, name in enumerate(order)}
+        by_panel = data.groupby("panel", sort=False)
+        for axes, (panel, points) in zip(axes_list, by_panel, strict=False):
+            scored = points.dropna(subset=["value"])
+            if scored.empty:
                 figure_style.not_run(axes)
                 continue
             rank = panel == "rank"
-            for near, rows in known.groupby("near"):
+            for near, points in scored.groupby("near"):
                 axes.errorbar(
-                    rows["value"],
-                    [places[name] for name in rows.index],
-                    xerr=None if rows["half"].isna().any() else rows["half"],
+                    points["value"],
+                    [heights[name] for name in points.index],
+                    xerr=None if points["half"].isna().any() else points["half"],
                     fmt="o",
                     color=figure_style.PALETTE[0],
                     markerfacecolor=figure_style.PALETTE[0] if near else "white",
@@ -62,7 +65,7 @@ def fig1(evidence: Evidence) -> Figure:
                 )
             axes.set_title("average rank (1 is best)" if rank else str(panel))
             axes.set_xlabel("rank" if rank else "accuracy in %")
-        return cells[0].figure  # type: ignore[return-value]
+        return axes_list[0].figure  # type: ignore[return-value]
 
     what = (
         "Average ranks over settings and studies, and accuracies with 95 % intervals. Filled"
@@ -78,37 +81,37 @@ def fig1(evidence: Evidence) -> Figure:
     return _figure(view, "fig1", "Who leads, and by how much", what, draw, data.reset_index())
 
 
-def _near(here: MethodMeans) -> np.ndarray:
+def _near(stats: MethodMeans) -> np.ndarray:
     """Return which methods are not significantly different from the best one."""
-    order = here.means.dropna().sort_values(ascending=False)
-    near = analysis.near_leader(here, order) if len(order) else []
-    return here.means.index.isin(near)
+    order = stats.means.dropna().sort_values(ascending=False)
+    near = analysis.near_leader(stats, order) if len(order) else []
+    return stats.means.index.isin(near)
 
 
-def _beside(sheet: NewCanvas, count: int, width: float, rows: list[str]) -> list[Axes]:
-    """Return panels beside each other whose common axis names rows, the first on top."""
-    canvas = sheet(2 + width * count, 1.2 + 0.2 * max(6, len(rows)))
-    cells = figure_style.panels(canvas, count, count, sharey=True)
-    names = [figure_style.literal(name) for name in rows]
-    cells[0].set_yticks([-place for place in range(len(rows))], names)
-    return cells
+def _beside(sheet: NewCanvas, count: int, width: float, names: list[str]) -> list[Axes]:
+    """Return panels beside each other that share an axis of names, the first on top."""
+    canvas = sheet(2 + width * count, 1.2 + 0.2 * max(6, len(names)))
+    axes = figure_style.panels(canvas, count, count, sharey=True)
+    names = [figure_style.literal(name) for name in names]
+    axes[0].set_yticks([-index for index in range(len(names))], names)
+    return axes
 
 
 def fig2(evidence: Evidence) -> Figure:
-    """The probability that a client is better off with one method than with another."""
+    """Draw the probability that a client is better off with one method than with another."""
     view = View(evidence)
     order = view.mean("value").dropna().sort_values(ascending=False).index
     clients = view.clients[view.clients["column"].isin(list(view.shown))]
-    found = analysis.improvement(clients, [str(name) for name in order])
+    probabilities = analysis.win_probability(clients, [str(name) for name in order])
 
     def draw(sheet: NewCanvas) -> Canvas:
         size = 2 + 0.27 * len(order)
         canvas = sheet(size + 0.8, size)
         axes = canvas.subplots()
-        if found.empty:
+        if probabilities.empty:
             figure_style.not_run(axes)
             return canvas
-        image = axes.imshow(found.to_numpy(float), cmap="RdBu", vmin=0, vmax=1)
+        image = axes.imshow(probabilities.to_numpy(float), cmap="RdBu", vmin=0, vmax=1)
         names = [figure_style.literal(str(name)) for name in order]
         axes.set_xticks(range(len(names)), names, rotation=90)
         axes.set_yticks(range(len(names)), names)
@@ -121,7 +124,7 @@ def fig2(evidence: Evidence) -> Figure:
         "The share of clients that are better off with the method of the row than with that of the"
         " column; equal accuracies count half, every setting and study the same."
     )
-    data = found.rename_axis("method").reset_index()
+    data = probabilities.rename_axis("method").reset_index()
     return _figure(view, "fig2", "Which method leaves more clients better off?", what, draw, data)
 
 
@@ -132,7 +135,7 @@ FRONTS = {
 
 
 def fig3(evidence: Evidence) -> Figure:
-    """Accuracy against what it costs."""
+    """Draw accuracy against bytes and multiply-adds."""
     view = View(evidence)
     value = view.mean("value")
     data = pd.DataFrame({"method": value.index, "value": value.to_numpy()}).dropna()
@@ -159,38 +162,39 @@ def fig3(evidence: Evidence) -> Figure:
     return _figure(view, "fig3", "What accuracy costs", what, draw, data)
 
 
-def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
-    if known.empty:
+def _front(axes: Axes, scores: pd.DataFrame, cost: str) -> None:
+    if scores.empty:
         figure_style.not_run(axes)
         return
-    front = analysis.front(known["value"], known[cost])
-    own = [name for name in findings.PAPERS if name in known.index]
-    _logarithmic(axes, known[cost])
-    axes.plot(known[cost], known["value"], "o", color="0.6", markersize=4)
-    axes.plot(known.loc[own, cost], known.loc[own, "value"], "o", color="black", markersize=4)
-    line = known.loc[front]
+    front = analysis.pareto_front(scores["value"], scores[cost])
+    own = [name for name in findings.PAPERS if name in scores.index]
+    _logarithmic(axes, scores[cost])
+    axes.plot(scores[cost], scores["value"], "o", color="0.6", markersize=4)
+    axes.plot(scores.loc[own, cost], scores.loc[own, "value"], "o", color="black", markersize=4)
+    line = scores.loc[front]
     axes.plot(line[cost], line["value"], "-", color=figure_style.PALETTE[1], alpha=0.5, zorder=1)
     axes.plot(line[cost], line["value"], "o", color=figure_style.PALETTE[1], markersize=5)
-    named = {*front, *own, str(known[cost].idxmax()), ALONE, COMMON} & set(known.index)
-    low, high = np.log10(known[cost].clip(lower=1)).agg(["min", "max"])
-    step = 0.035 * float(known["value"].max() - known["value"].min())
-    placed: list[tuple[float, float]] = []
-    for name, point in known.loc[sorted(named)].sort_values("value", ascending=False).iterrows():
-        across = log10(max(1.0, point[cost]))
-        far = across > low + 0.45 * (high - low)
+    labelled = {*front, *own, str(scores[cost].idxmax()), ALONE, COMMON} & set(scores.index)
+    low, high = np.log10(scores[cost].clip(lower=1)).agg(["min", "max"])
+    step = 0.035 * float(scores["value"].max() - scores["value"].min())
+    labels: list[tuple[float, float]] = []
+    labelled_scores = scores.loc[sorted(labelled)].sort_values("value", ascending=False)
+    for name, point in labelled_scores.iterrows():
+        log_cost = log10(max(1.0, point[cost]))
+        in_right_half = log_cost > low + 0.45 * (high - low)
         # above the front, or a little below a point; and below the labels near it
         height = float(point["value"]) + step * (0.75 if name in front else -0.25)
-        near = [h - step for x, h in placed if abs(x - across) < (high - low) / 7]
-        height = min([height, *near])
-        placed.append((across, height))
+        heights = [h - step for x, h in labels if abs(x - log_cost) < (high - low) / 7]
+        height = min([height, *heights])
+        labels.append((log_cost, height))
         axes.annotate(
             figure_style.literal(str(name)),
             (point[cost], height),
-            (-6 if far else 6, 0),
+            (-6 if in_right_half else 6, 0),
             textcoords="offset points",
             fontsize=7,
             fontweight="bold" if name in front else "normal",
-            horizontalalignment="right" if far else "left",
+            horizontalalignment="right" if in_right_half else "left",
             verticalalignment="center",
             bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.3},
             # above the front's line and below the points
@@ -199,47 +203,48 @@ def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
 
 
 def _logarithmic(axes: Axes, costs: pd.Series) -> None:
-    """Set an axis on which a method that sends nothing stands at the left of the least."""
-    some = costs[costs > 0]
-    if some.empty:
+    """Set a logarithmic axis; a cost of zero is drawn left of the lowest positive one."""
+    positive = costs[costs > 0]
+    if positive.empty:
         return
-    if len(some) < len(costs):
-        axes.set_xscale("symlog", linthresh=float(some.min()), linscale=0.4)
+    if len(positive) < len(costs):
+        axes.set_xscale("symlog", linthresh=float(positive.min()), linscale=0.4)
     else:
         axes.set_xscale("log")
-    low, high = float(some.min()), float(costs.max())
+    low, high = float(positive.min()), float(costs.max())
     steps = (10, 15, 20, 30, 50, 70) if high < 10 * low else (10, 20, 50)
-    every = [step * 10.0**power for power in range(-4, 9) for step in steps]
-    marks = [mark for mark in every if low * 0.85 <= mark <= high * 1.1]
-    marks = [0.0, *marks] if len(some) < len(costs) else marks
-    axes.set_xticks(marks, [f"{mark:,g}" for mark in marks])
+    candidates = [step * 10.0**power for power in range(-4, 9) for step in steps]
+    ticks = [tick for tick in candidates if low * 0.85 <= tick <= high * 1.1]
+    ticks = [0.0, *ticks] if len(positive) < len(costs) else ticks
+    axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
     axes.minorticks_off()
 
 
 def fig4(evidence: Evidence) -> Figure:
-    """How much a method depends on its tuning: all trials."""
+    """Draw all trials: how much the accuracy of a method depends on its tuning."""
     view = View(evidence)
     fields = ["method", "column", "study", "trial", "status", "validation", "chosen"]
     data = view.trials[view.trials["status"] != "missing"][fields]
 
     def draw(sheet: NewCanvas) -> Canvas:
-        known = {k: v for k, v in view.columns.items() if k in set(data["column"])} or view.columns
+        with_data = set(data["column"])
+        columns = {k: v for k, v in view.columns.items() if k in with_data} or view.columns
         best = data[data["chosen"]].groupby("method")["validation"].mean()
         order = sorted(view.methods, key=lambda name: -best.get(name, 0.0))
-        cells = _beside(sheet, max(1, len(known)), 3.2, order)
-        places = {name: -index for index, name in enumerate(order)}
-        for axes, (key, label) in zip(cells, known.items(), strict=False):
-            here = data[data["column"] == key]
+        panels = _beside(sheet, max(1, len(columns)), 3.2, order)
+        heights = {name: -index for index, name in enumerate(order)}
+        for axes, (key, label) in zip(panels, columns.items(), strict=False):
+            trials = data[data["column"] == key]
             for chosen, colour in ((False, "0.6"), (True, figure_style.PALETTE[1])):
-                points = here[here["chosen"] == chosen]
-                heights = points["method"].map(places)
-                axes.plot(points["validation"], heights, "o", markersize=3, color=colour)
-            fallen = here.loc[here["status"] != "done", "method"].map(places)
+                points = trials[trials["chosen"] == chosen]
+                y = points["method"].map(heights)
+                axes.plot(points["validation"], y, "o", markersize=3, color=colour)
+            diverged = trials.loc[trials["status"] != "done", "method"].map(heights)
             edge = axes.get_yaxis_transform()
-            axes.plot([0.02] * len(fallen), fallen, "x", color="0.35", transform=edge)
+            axes.plot([0.02] * len(diverged), diverged, "x", color="0.35", transform=edge)
             axes.set_title(figure_style.literal(label))
             axes.set_xlabel("validation accuracy in %")
-        return cells[0].figure  # type: ignore[return-value]
+        return panels[0].figure  # type: ignore[return-value]
 
     what = (
         "Validation accuracy of every trial of every study, the best rows first; the chosen trials"
@@ -259,11 +264,11 @@ def _figure(
     data: pd.DataFrame,
     findings: tuple[str, ...] = (),
 ) -> Figure:
-    told = view.caption(what)
+    caption = view.caption(what)
     return builders.figure(
         *(view.evidence, (PAPER, name), title, what, draw, data),
-        caption=told,
-        alt=told,
+        caption=caption,
+        alt=caption,
         stamp="",
         findings=findings,
     )

@@ -12,28 +12,30 @@ from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.analysis import MethodMeans
 from repfl.paper_tables.board.view import ALONE, View
 from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.evidence import Evidence, tier, why_missing
+from repfl.paper_tables.core.evidence import Evidence, weakest_tier, why_missing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
 
 PAPER = "board"
 Value = tuple[float, float]
-"""A number, and half of its 95 % interval, nan where it has none."""
+"""A number, and half of its 95 % interval, NaN if it has none."""
 
 
-def _values(here: MethodMeans, column: str) -> dict[tuple[str, str], Value]:
+def _values(stats: MethodMeans, column: str) -> dict[tuple[str, str], Value]:
     """Return the means of methods, each with half of its interval."""
-    both = zip(here.means.index, here.means, here.half, strict=True)
-    return {(str(method), column): (float(mean), float(half)) for method, mean, half in both}
+    rows = zip(stats.means.index, stats.means, stats.half_widths, strict=True)
+    return {
+        (str(method), column): (float(mean), float(half_width)) for method, mean, half_width in rows
+    }
 
 
 def table1(evidence: Evidence) -> Table:
-    """Accuracy of every method at every recipe, tuned alike."""
+    """Return accuracies of every method and recipe, tuned alike."""
     view = View(evidence)
     columns = view.under("accuracy")
-    found: dict[tuple[str, str], Value] = {}
+    values: dict[tuple[str, str], Value] = {}
     for key in view.columns:
-        here = view.method_means(key)
-        found |= _values(here, f"{key}/accuracy")
+        stats = view.method_means(key)
+        values |= _values(stats, f"{key}/accuracy")
     return _table(
         view,
         "table1",
@@ -41,7 +43,7 @@ def table1(evidence: Evidence) -> Table:
         "Mean accuracy over clients and studies on test images, of the trial that validation chose."
         " Intervals do not include effects that are common to all methods of a study.",
         columns,
-        found,
+        values,
         findings.accuracy,
         notes=findings.of(view, findings.apart),
         summary=_summary(view),
@@ -50,7 +52,7 @@ def table1(evidence: Evidence) -> Table:
 
 
 def table2(evidence: Evidence) -> Table:
-    """What clients have of it: the worst off, those whom it harms, those who join late."""
+    """Return results by client: the worst tenth, the harmed, the newcomers."""
     view = View(evidence)
     columns = [
         view.best(column)
@@ -62,13 +64,13 @@ def table2(evidence: Evidence) -> Table:
             Column(f"{key}/newcomers", "newcomers", label),
         )
     ]
-    found: dict[tuple[str, str], Value] = {}
+    values: dict[tuple[str, str], Value] = {}
     for key in view.columns:
         for name in ("decile", "harm", "newcomers"):
-            here = view.method_means(key, name)
-            found |= _values(here, f"{key}/{name}")
+            stats = view.method_means(key, name)
+            values |= _values(stats, f"{key}/{name}")
         losses = analysis.mean_loss(view.shown_scores, key)
-        found |= {(str(method), f"{key}/loss"): (loss, nan) for method, loss in losses.items()}
+        values |= {(str(method), f"{key}/loss"): (loss, nan) for method, loss in losses.items()}
     return _table(
         view,
         "table2",
@@ -78,7 +80,7 @@ def table2(evidence: Evidence) -> Table:
         " Newcomers: mean accuracy of clients that join after the last round, after ten batches of"
         " their own, which leave a third of the initial statistics in their normalisation.",
         columns,
-        found,
+        values,
         findings.clients,
     )
 
@@ -94,17 +96,17 @@ COSTS = (
 
 
 def table3(evidence: Evidence) -> Table:
-    """What it costs, as means over recipes and studies."""
+    """Return costs, as means over recipes and studies."""
     view = View(evidence)
     means = {
         name: view.mean(name, view.shown_scores)
         for name in ("traffic", "work", "seconds", "memory", "rounds")
     }
     means["spread"] = view.over(analysis.spread_of_trials(view.trials))
-    found = {
+    values = {
         (str(method), name): (float(value), nan)
-        for name, values in means.items()
-        for method, value in values.items()
+        for name, by_method in means.items()
+        for method, value in by_method.items()
     }
     return _table(
         view,
@@ -117,16 +119,16 @@ def table3(evidence: Evidence) -> Table:
         " differences below a half mean nothing. Rounds are scored in fives. Spread: from the worst"
         " to the best of the trials that came to an end, in validation accuracy.",
         COSTS,
-        found,
+        values,
         findings.costs,
     )
 
 
 def table4(evidence: Evidence) -> Table:
-    """What tuning is worth: tuned alike beside the values that papers print."""
+    """Return what tuning adds: tuned alike beside the values that papers print."""
     view = View(evidence)
     columns: list[Column] = []
-    found: dict[tuple[str, str], Value] = {}
+    values: dict[tuple[str, str], Value] = {}
     for key, label in view.columns.items():
         columns += [
             view.best(Column(f"{key}/tuned", "tuned", label)),
@@ -135,9 +137,11 @@ def table4(evidence: Evidence) -> Table:
         ]
         for name, scores in (("tuned", view.shown_scores), ("printed", view.printed)):
             means = analysis.method_means(scores, key).means
-            found |= {(str(method), f"{key}/{name}"): (mean, nan) for method, mean in means.items()}
+            values |= {
+                (str(method), f"{key}/{name}"): (mean, nan) for method, mean in means.items()
+            }
         gains = analysis.gains(view.shown_scores, view.printed, key)
-        found |= _values(gains, f"{key}/gain")
+        values |= _values(gains, f"{key}/gain")
     return _table(
         view,
         "table4",
@@ -145,7 +149,7 @@ def table4(evidence: Evidence) -> Table:
         "Tuned: as in Table 1. As printed: one run per study with the values of the method's own"
         " paper and a common learning rate of 0.05. Gain: their paired difference.",
         columns,
-        found,
+        values,
         findings.tuning,
     )
 
@@ -159,15 +163,15 @@ def _table(
     title: str,
     what: str,
     columns: Sequence[Column],
-    found: dict[tuple[str, str], Value],
-    says: Callable[[View], Iterable[str]],
+    values: dict[tuple[str, str], Value],
+    sentences: Callable[[View], Iterable[str]],
     *,
     notes: tuple[str, ...] = (),
     **options: Any,
 ) -> Table:
     evidence = view.evidence
     rows = (*view.methods, *view.apart)
-    lines = [_line(view, method, column, found) for method in rows for column in columns]
+    lines = [_line(view, method, column, values) for method in rows for column in columns]
     frame = pd.DataFrame(lines, columns=list(CELL_FIELDS))
     return Table(
         PAPER,
@@ -175,7 +179,7 @@ def _table(
         title,
         view.caption(what),
         evidence.scale,
-        findings=findings.of(view, says),
+        findings=findings.of(view, sentences),
         notes=(*notes, *_missing(view)),
         ids=tables.done_ids(evidence),
         frame=frame,
@@ -185,10 +189,10 @@ def _table(
 
 
 def _line(
-    view: View, method: str, column: Column, found: dict[tuple[str, str], Value]
+    view: View, method: str, column: Column, values: dict[tuple[str, str], Value]
 ) -> dict[str, Any]:
-    """One place of a table, as all tables of the suite have it."""
-    value, half = found.get((method, column.key), (nan, nan))
+    """Return one cell of a table, with the fields of all tables of this suite."""
+    value, half_width = values.get((method, column.key), (nan, nan))
     recipe = column.key.partition("/")[0]
     cells = view.of(method, recipe)
     done = cells[cells["status"] == "done"]
@@ -200,10 +204,10 @@ def _line(
         "ours": value,
         "std": nan,
         "seeds": done["seed"].nunique(),
-        "low": value - half,
-        "high": value + half,
+        "low": value - half_width,
+        "high": value + half_width,
         "df": nan,
-        "tier": tier(cells),
+        "tier": weakest_tier(cells),
         "reason": why_missing(cells, view.evidence.scale),
         "scale": view.evidence.scale,
         "floor": nan,
@@ -220,31 +224,31 @@ TESTED = (
 
 
 def _summary(view: View) -> pd.DataFrame:
-    """Per method: its average rank, and its paired difference to the method that ranks first."""
-    leader, told = analysis.overall(view.compared)
+    """Return per method its average rank, and its paired difference to the first one."""
+    leader, comparison = analysis.overall(view.compared)
     if not leader:
         return pd.DataFrame()
     names = {"rank": "average rank", "difference": f"minus {leader}", "p": "p (Games-Howell)"}
     return (
-        told[list(names)]
+        comparison[list(names)]
         .rename(columns=names)
-        .reindex([method for method in view.methods if method in told.index])
+        .reindex([method for method in view.methods if method in comparison.index])
     )
 
 
 def _missing(view: View) -> list[str]:
-    """Studies that have no winner yet, and trials that diverged."""
+    """Return notes on studies that have no winner yet, and on trials that diverged."""
     trials = view.trials
     open_ = trials[trials["status"] == "missing"]
-    fell = trials[trials["status"].isin(["diverged", "failed"])]
+    failed = trials[trials["status"].isin(["diverged", "failed"])]
     notes = []
     if len(open_):
         notes.append(
             f"{len(open_):,} of {len(trials):,} trials are still to be made; a study has no winner"
             " before its last trial."
         )
-    if len(fell):
-        told = fell.groupby("method").size()
-        words = ", ".join(f"{method} {count}" for method, count in told.items())
+    if len(failed):
+        counts = failed.groupby("method").size()
+        words = ", ".join(f"{method} {count}" for method, count in counts.items())
         notes.append(f"Trials that diverged or failed, and so lost: {words}.")
     return notes

@@ -1,5 +1,5 @@
-"""The forms that most artefacts have. A paper's modules say which cells, labels and printed numbers
-go into one, and what is truly the paper's own.
+"""The common forms of artefacts. A paper's modules supply cells, labels and printed numbers, and
+whatever is specific to the paper.
 """
 
 from __future__ import annotations
@@ -43,54 +43,56 @@ def table(
     caption: str = "",
     **layout: Any,
 ) -> Table:
-    """Return printed numbers beside ours, with verdicts, floor and orders.
+    """Return a table of published numbers and ours, with verdicts, floor and orders.
 
-    `number` is what the csv calls the table, `places` tells where in it each column stands; both
-    are not needed if the long `frame` is given. If rows are `compared`, there are statistics over
-    all columns, of the `scored` part of the frame. Orders are among the `competing` rows.
+    `number` is the table's name in the csv, `places` where in it each column is; both are not
+    needed if the long `frame` is given. If rows are `compared`, there are statistics over all
+    columns, of the `scored` part of the frame. Orders are among the `competing` rows.
     """
-    sought: frozenset[tuple[str, ...]] = frozenset()
+    requested: frozenset[tuple[str, ...]] = frozenset()
     if frame is None:
         rows = tables.with_guests(rows, evidence)
-        at = places or {column.key: Place("", "") for column in columns}
-        frame = tables.accuracy_frame(evidence, number, rows, columns, at, printing)
-        sought = tables.looked_up(number, rows, columns, at)
+        places_by_column = places or {column.key: Place("", "") for column in columns}
+        frame = tables.accuracy_frame(evidence, number, rows, columns, places_by_column, printing)
+        requested = tables.requested_numbers(number, rows, columns, places_by_column)
     full = evidence.scale == "paper"
-    told = frame[frame["row"].isin(competing)] if competing else frame
+    competitors = frame[frame["row"].isin(competing)] if competing else frame
     ranked = frame if scored is None else scored
     return Table(
         *key,
         title,
         caption or captions.caption(evidence, what),
         evidence.scale,
-        (*notes, *discriminating(frame, columns)),
+        (*notes, *indistinct_columns(frame, columns)),
         tuple(claims(frame)),
         tables.done_ids(evidence),
         frame,
         tables.layout_of(frame, rows, columns, **layout),
-        ranking.orderings(told, columns) if full else (),
+        ranking.orderings(competitors, columns) if full else (),
         ranking.summary(evidence, ranked, rows) if compared else pd.DataFrame(),
-        looked_up=sought,
+        requested_numbers=requested,
         stamp=captions.stamp(evidence),
     )
 
 
-TELLING = 0.1
-"""A share of wrong pairs within the margin, above which a verdict hardly tells methods apart."""
+MAX_WRONG_SHARE = 0.1
+"""If more than this share of wrong pairs lie within the margin, a verdict hardly distinguishes
+methods.
+"""
 
 
-def discriminating(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
-    """Return a note for each column whose methods lie so close together that a verdict says little
-    about which of them was run.
+def indistinct_columns(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
+    """Return a note for each column whose methods are so close together that a verdict hardly shows
+    which of them was run.
     """
     lines = verdict.discrimination(frame).to_dict("index")
-    told = ((column.name, lines[column.key]) for column in columns if column.key in lines)
+    counts = ((column.name, lines[column.key]) for column in columns if column.key in lines)
     return [
         f"{name}: of {each['pairs']} pairs of ours of one method and the printed number of another,"
         f" {each['within the margin']} lie within one point, and {each['reproduced']} would be"
         " called reproduced. A verdict says little there about which method was run."
-        for name, each in told
-        if each["within the margin"] > TELLING * each["pairs"]
+        for name, each in counts
+        if each["within the margin"] > MAX_WRONG_SHARE * each["pairs"]
     ]
 
 
@@ -109,8 +111,8 @@ def figure(
     caption: str = "",
     **options: Any,
 ) -> Figure:
-    """Return a figure from how it is drawn and its data. `what` begins its caption, which also says
-    what accuracy is if the figure shows any.
+    """Return a figure from its drawing function and its data. `what` begins its caption, which also
+    defines accuracy if the figure shows any.
     """
     return Figure(
         *key,
@@ -130,7 +132,7 @@ def figure(
 def absent(
     evidence: Evidence, key: Key, title: str, what: str, reason: str, claims: Sequence[Claim] = ()
 ) -> Absent:
-    """Return the reason why there is no figure."""
+    """Return the result for a figure that cannot be drawn, with the reason."""
     why = f"{captions.caption(evidence, what, accuracy=False)} No figure: {reason}."
     return Absent(*key, title, why, evidence.scale, claims=tuple(claims))
 
@@ -149,12 +151,12 @@ def accuracy_curves(
         return pd.DataFrame(columns=CURVES)
     lines = values.groupby(["column", "label", "round"])["value"].agg(["mean", "min", "max"])
     seeds = values.groupby(["column", "label"])["id"].nunique().rename("seeds")
-    known = lines.rename(columns={"min": "low", "max": "high"}).reset_index()
-    known = known.merge(seeds.reset_index(), on=["column", "label"])
+    curves = lines.rename(columns={"min": "low", "max": "high"}).reset_index()
+    curves = curves.merge(seeds.reset_index(), on=["column", "label"])
     order = pd.DataFrame(
         [(c, label) for c in columns for label in labels], columns=["column", "label"]
     )
-    return order.merge(known, on=["column", "label"])[CURVES]
+    return order.merge(curves, on=["column", "label"])[CURVES]
 
 
 def run_curves(
@@ -187,7 +189,7 @@ def by_round(
     **options: Any,
 ) -> Figure:
     """Return accuracy by round: a panel per column, a line per row, bands from the lowest to the
-    highest seed. `own` is the paper's own method; `reported` are values by column and row, shown at
+    highest seed. `own` is the paper's own method; `reported` are values by column and row, drawn at
     the right of their panel unless the data are digits.
     """
     panels = titles(evidence, {column.key: column.name for column in columns})
@@ -209,37 +211,37 @@ def by_round(
     )
 
 
-MANY = 6
-"""Lines that are named one by one in a note."""
+MAX_NAMED_LINES = 6
+"""Lines that a note names one by one."""
 
 
 def missing(evidence: Evidence, rows: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
-    """Return one note per reason for which lines are absent or rest on fewer seeds."""
-    planned, nothing = places(evidence), evidence.cells.iloc[:0]
-    found: dict[str, list[str]] = {}
+    """Return one note per reason why lines are absent or have fewer seeds."""
+    planned, no_cells = places(evidence), evidence.cells.iloc[:0]
+    by_reason: dict[str, list[str]] = {}
     for column in columns:
         for row in rows:
-            reason = why_missing(planned.get((row, column), nothing), evidence.scale)
+            reason = why_missing(planned.get((row, column), no_cells), evidence.scale)
             if reason:
-                found.setdefault(reason, []).append(f"{row} on {column}")
+                by_reason.setdefault(reason, []).append(f"{row} on {column}")
     total = len(rows) * len(columns)
-    return tuple(f"{_named(lines, total)}: {reason}" for reason, lines in found.items())
+    return tuple(f"{_named(lines, total)}: {reason}" for reason, lines in by_reason.items())
 
 
 def _named(lines: Sequence[str], total: int) -> str:
     if len(lines) == total:
         return "All lines"
-    if len(lines) <= MANY:
+    if len(lines) <= MAX_NAMED_LINES:
         return ", ".join(lines)
     return f"{', '.join(lines[:4])} and {len(lines) - 4} other lines"
 
 
 def titles(evidence: Evidence, names: Mapping[str, str]) -> dict[str, str]:
-    """Return titles of panels, which say so if digits stand for a paper's data."""
+    """Return titles of panels, which say so if digits replace a paper's data."""
     stand_in = evidence.scale == "smoke" and len(evidence.published)
     return {key: f"digits, for {name}" if stand_in else name for key, name in names.items()}
 
 
 def at_scale(evidence: Evidence, **notes: str) -> tuple[str, ...]:
-    """Return the note of the evidence's scale, if there is one."""
+    """Return the note for the evidence's scale, if there is one."""
     return (notes[evidence.scale],) if evidence.scale in notes else ()

@@ -1,4 +1,4 @@
-"""What artefact functions are handed, and how they ask it questions."""
+"""What artefact functions receive: planned cells, and the data of their runs."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.statistics.intervals import FEWEST
+from repfl.paper_tables.core.statistics.intervals import MIN_RUNS
 
 if TYPE_CHECKING:
     from repfl.paper_tables.core.statistics.noise import Noise
 
 Arrays = Mapping[str, "np.ndarray"]
 Reduce = Callable[[Arrays], Arrays]
-"""From the diagnostics of a run, which may be as large as its models, to the little that an
-artefact shows of them.
+"""Reduces the diagnostics of a run, which may be as large as its models, to the few arrays that an
+artefact shows.
 """
 
 TRIAL = ("row", "column", "seed", "trial", "id", "status", "validation", "test", "chosen")
 
 
 class Evidence(Protocol):
-    """The planned cells of one artefact at one scale, with whatever is known about them."""
+    """The planned cells of one artefact at one scale, with the data of their runs."""
 
     scale: str
     seeds: tuple[int, ...]
     published: pd.DataFrame
     """The rows of `read_published`."""
     noise: Noise
-    """What is known of the noise between runs."""
+    """The noise model: variances between runs."""
 
     @property
     def cells(self) -> pd.DataFrame:
         """One row per planned cell, done or not."""
 
     def trials(self) -> pd.DataFrame:
-        """Every trial of the searches, chosen or not; the columns of `TRIAL`."""
+        """Return every trial of the searches, chosen or not; columns `TRIAL`."""
 
     def clients(self, ids: Sequence[str]) -> pd.DataFrame:
-        """Each client's counts in the reported round: id, client, correct, total."""
+        """Return each client's counts in the reported round: id, client, correct, total."""
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
-        """Curves of these names: id, name, round, value. A name that ends in a slash stands for all
-        that start so.
+        """Return curves of these names: id, name, round, value. A name that ends in a slash stands
+        for all that start with it.
         """
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """What `reduce` makes of the diagnostics of one cell. What is read here is all that travels
-        with the code, so read no more.
+        """Return the reduced diagnostics of one cell. All arrays that are read here are shipped
+        with the code, so read no more than needed.
         """
 
 
 class Changed:
-    """Evidence of which something is otherwise: its cells, or what is published."""
+    """Evidence with other cells or other published numbers."""
 
     def __init__(
         self,
@@ -71,15 +71,15 @@ class Changed:
         self.published: pd.DataFrame = evidence.published if published is None else published
 
 
-def wanted(name: str, names: Sequence[str]) -> bool:
-    """Whether a curve is among the named ones; a name that ends in a slash stands for all that
-    start so.
+def curve_matches(name: str, names: Sequence[str]) -> bool:
+    """Return whether a curve is among the named ones; a name that ends in a slash stands for all
+    that start with it.
     """
     return name in names or any(each.endswith("/") and name.startswith(each) for each in names)
 
 
 def places(evidence: Evidence) -> dict[tuple[str, str], pd.DataFrame]:
-    """The planned cells of every (row, column)."""
+    """Return the planned cells of every (row, column)."""
     return {
         (str(row), str(column)): cells
         for (row, column), cells in evidence.cells.groupby(["row", "column"], sort=False)
@@ -89,29 +89,29 @@ def places(evidence: Evidence) -> dict[tuple[str, str], pd.DataFrame]:
 def pick(
     evidence: Evidence, *, row: str | None = None, column: str | None = None, done: bool = False
 ) -> pd.DataFrame:
-    """The planned cells of a table row, a column, or both."""
-    cells, keep = evidence.cells, np.ones(len(evidence.cells), dtype=bool)
+    """Return the planned cells of a table row, a column, or both."""
+    cells, mask = evidence.cells, np.ones(len(evidence.cells), dtype=bool)
     for name, value in (("row", row), ("column", column), ("status", "done" if done else None)):
         if value is not None:
-            keep &= cells[name].to_numpy(dtype=object) == value
-    return cells[keep]
+            mask &= cells[name].to_numpy(dtype=object) == value
+    return cells[mask]
 
 
 def few_seeds(cells: pd.DataFrame) -> bool:
     """Return whether any row has fewer than three finished seeds in a column."""
     done = cells[cells["status"] == "done"].groupby(["row", "column"])["seed"].nunique()
-    return done.empty or int(done.min()) < FEWEST
+    return done.empty or int(done.min()) < MIN_RUNS
 
 
-def listed(cells: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
-    """A column of a few cells as plain values: to select from a frame costs a hundred times as much
-    as from a list, and tables do little else.
+def values_of(cells: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
+    """Return a column as plain values. To select from a list is a hundred times as fast as from a
+    frame, and tables do little else.
     """
     return cells[name].tolist() if name in cells else [default] * len(cells)
 
 
 def first(cells: pd.DataFrame, name: str, default: Any = None) -> Any:
-    """What the first of some cells has in a column; the default where there is neither."""
+    """Return the first value of a column; the default if there is no cell or no such column."""
     return cells[name].iloc[0] if len(cells) and name in cells else default
 
 
@@ -126,8 +126,8 @@ AVERAGES = {"clients": "mean", "pooled": "pooled"}
 
 
 def scores(cells: pd.DataFrame, point: str | None = None, rule: str | None = None) -> list[float]:
-    """The cells' reported accuracies in percent; with a point or a rule, at that scoring point or
-    by that rule instead.
+    """Return the cells' reported accuracies in percent; with a point or a rule, at that scoring
+    point or by that rule instead.
     """
     if point is None and rule is None:
         return [100 * float(value) for value in cells["value"]]
@@ -135,19 +135,19 @@ def scores(cells: pd.DataFrame, point: str | None = None, rule: str | None = Non
 
 
 def _score_at(cell: pd.Series, point: str | None, rule: str | None) -> float:
-    found = (
+    by_rule = (
         _metrics(cell)
         .get("points", {})
         .get(point or str(cell.get("recipe.evaluation.point", "post_agg")))
         or {}
     )
-    at_rule = found.get(RULES[rule or str(cell.get("recipe.evaluation.rule", "last"))]) or {}
-    value = at_rule.get(AVERAGES[str(cell.get("recipe.evaluation.average", "clients"))])
+    averages = by_rule.get(RULES[rule or str(cell.get("recipe.evaluation.rule", "last"))]) or {}
+    value = averages.get(AVERAGES[str(cell.get("recipe.evaluation.average", "clients"))])
     return nan if value is None else 100 * float(value)
 
 
 def decile(cell: pd.Series) -> float:
-    """Accuracy of the worst tenth of the clients after the last round, in percent."""
+    """Return the tenth percentile of the clients' accuracies after the last round, in percent."""
     point = str(cell.get("recipe.evaluation.point", "post_agg"))
     value = ((_metrics(cell).get("points", {}).get(point) or {}).get("last") or {}).get("decile")
     return nan if value is None else 100 * float(value)
@@ -156,21 +156,21 @@ def decile(cell: pd.Series) -> float:
 ACCURACY = {"mean", "pooled", "std", "decile"}
 
 
-def beside_accuracy(metrics: Mapping[str, Any], point: str) -> dict[str, float]:
-    """The metrics that a recipe asks for beside accuracy, at a scoring point after the last
+def extra_metrics_of(metrics: Mapping[str, Any], point: str) -> dict[str, float]:
+    """Return the metrics of a recipe that are not accuracy, at a scoring point after the last
     round.
     """
     last = (metrics.get("points", {}).get(point) or {}).get("last") or {}
     return {name: float(value) for name, value in last.items() if name not in ACCURACY}
 
 
-def metrics_beside(cells: pd.DataFrame) -> list[dict[str, float]]:
-    """The same of every cell, at the point that its recipe reports."""
-    points = listed(cells, "recipe.evaluation.point", "post_agg")
-    held = listed(cells, "metrics")
+def extra_metrics(cells: pd.DataFrame) -> list[dict[str, float]]:
+    """Return the metrics that are not accuracy of every cell, at its recipe's point."""
+    points = values_of(cells, "recipe.evaluation.point", "post_agg")
+    metrics = values_of(cells, "metrics")
     return [
-        beside_accuracy(each if isinstance(each, Mapping) else {}, str(point))
-        for each, point in zip(held, points, strict=True)
+        extra_metrics_of(values if isinstance(values, Mapping) else {}, str(point))
+        for values, point in zip(metrics, points, strict=True)
     ]
 
 
@@ -180,37 +180,38 @@ def _metrics(cell: pd.Series) -> Mapping[str, Any]:
 
 
 TIERS = ("measured", "confirmed")
-"""How well a number is founded, the weakest first; most that were computed here have none."""
+"""Evidence of numbers that came with the code, the weakest first; other numbers have none."""
 STALE = "stale"
 
 
-def tier(cells: pd.DataFrame) -> str:
-    """The weakest tier among finished cells, and whether any is stale; nothing where all were
+def weakest_tier(cells: pd.DataFrame) -> str:
+    """Return the weakest tier among finished cells, and whether any is stale; empty if all were
     computed here, by today's versions.
     """
-    told = zip(listed(cells, "status"), listed(cells, "tier"), strict=True)
-    words = {word for status, each in told if status == "done" for word in str(each).split(", ")}
-    return ", ".join([*[each for each in TIERS if each in words][:1], *(words & {STALE})])
+    pairs = zip(values_of(cells, "status"), values_of(cells, "tier"), strict=True)
+    tiers = {tier for status, text in pairs if status == "done" for tier in str(text).split(", ")}
+    return ", ".join([*[text for text in TIERS if text in tiers][:1], *(tiers & {STALE})])
 
 
 def why_missing(cells: pd.DataFrame, scale: str) -> str:
-    """Why some of these planned cells have no number; empty when all have."""
+    """Return why some of these planned cells have no number; empty if all have."""
     if cells.empty:
         return f"no cell at the {scale} scale"
-    statuses = listed(cells, "status")
-    pieces = []
+    statuses = values_of(cells, "status")
+    parts = []
     for status in sorted(set(statuses) - {"done"}):
-        told = zip(statuses, listed(cells, "seed"), listed(cells, "reason"), strict=True)
-        group = [(seed, reason) for each, seed, reason in told if each == status]
+        rows = zip(statuses, values_of(cells, "seed"), values_of(cells, "reason"), strict=True)
+        group = [(seed, reason) for cell_status, seed, reason in rows if cell_status == status]
         seeds = ", ".join(str(seed) for seed in sorted({seed for seed, _ in group}))
-        known = {r for _, r in group if isinstance(r, str)} - {"", "not computed yet"}
+        reasons = {r for _, r in group if isinstance(r, str)} - {"", "not computed yet"}
         word = "not run yet" if status == "missing" else status
-        pieces.append(": ".join(filter(None, [f"{word} (seed {seeds})", "; ".join(sorted(known))])))
-    return "; ".join(pieces)
+        text = "; ".join(sorted(reasons))
+        parts.append(": ".join(filter(None, [f"{word} (seed {seeds})", text])))
+    return "; ".join(parts)
 
 
 def setting(cells: pd.DataFrame) -> str:
-    """What a scale means for these cells: data, clients, rounds."""
+    """Return the setting of some cells in words: data, clients, rounds."""
 
     def span(name: str, one: str, many: str) -> str:
         values = (

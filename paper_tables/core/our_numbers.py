@@ -1,4 +1,4 @@
-"""Our side of a number: what the runs of its cells came to, beside what a constant reaches."""
+"""Our side of a number: the results of its cells, and the majority-class baseline."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core.evidence import Evidence, first, listed, scores, tier, why_missing
+from repfl.paper_tables.core.evidence import (
+    Evidence,
+    first,
+    scores,
+    values_of,
+    weakest_tier,
+    why_missing,
+)
 from repfl.paper_tables.core.statistics import intervals
 from repfl.paper_tables.core.statistics.intervals import Prior
 from repfl.paper_tables.core.statistics.noise import pool
-from repfl.paper_tables.core.statistics.seeds import OfSeed, constant_floor, constant_floors
+from repfl.paper_tables.core.statistics.seeds import SeedResult, constant_floor, constant_floors
 
 Clients = Callable[[Sequence[str]], pd.DataFrame]
 
@@ -21,19 +28,20 @@ Clients = Callable[[Sequence[str]], pd.DataFrame]
 def measure(
     evidence: Evidence, cells: pd.DataFrame, point: str | None = None, rule: str | None = None
 ) -> dict[str, Any]:
-    """Our side of a table cell: the accuracy of one row and column, all seeds in one number, beside
-    its floor.
+    """Return our side of a table cell: the accuracy of one row and column over all seeds, and its
+    floor.
     """
-    finished = [status == "done" for status in listed(cells, "status")]
+    finished = [status == "done" for status in values_of(cells, "status")]
     done = cells if all(finished) else cells[finished]
     model = expected(evidence, cells)
     average = first(done, "recipe.evaluation.average", "clients")
     floor = f"floor.{average}"
-    found = gather(cells, evidence.scale, scores(done, point, rule), model, floor, evidence.clients)
+    accuracies = scores(done, point, rule)
+    numbers = gather(cells, evidence.scale, accuracies, model, floor, evidence.clients)
     if cells.empty:
-        return found
+        return numbers
     scored = point or first(cells, "recipe.evaluation.point")
-    return found | {
+    return numbers | {
         "rule": rule or first(cells, "recipe.evaluation.rule", ""),
         "one_model": bool(first(cells, "one_model", False)) and scored == "post_agg",
         "expected": model,
@@ -41,15 +49,15 @@ def measure(
 
 
 def expected(evidence: Evidence, cells: pd.DataFrame) -> Prior | None:
-    """What the noise model expects of the runs of one cell."""
+    """Return the noise model's prior for the runs of one cell."""
     if cells.empty:
         return None
-    where = pool(
+    pool_name = pool(
         evidence.scale, one_partition=bool(pd.notna(first(cells, "recipe.partition.seed")))
     )
     paper = str(first(cells, "artefact")).split("/")[0]
     return evidence.noise.expected(
-        where, f"{paper}/{first(cells, 'column')}", str(first(cells, "method"))
+        pool_name, f"{paper}/{first(cells, 'column')}", str(first(cells, "method"))
     )
 
 
@@ -61,11 +69,11 @@ def gather(
     floor: str = "",
     clients: Clients | None = None,
 ) -> dict[str, Any]:
-    """Our side of a table cell, from whatever was read off its finished cells; `floor` is the name
-    of what a constant reaches in them, `clients` reads their counts.
+    """Return our side of a table cell from the values of its finished cells; `floor` names the
+    accuracy of a constant prediction, `clients` reads their counts.
     """
     spread = intervals.spread(values, expected)
-    done = cells[[status == "done" for status in listed(cells, "status")]]
+    done = cells[[status == "done" for status in values_of(cells, "status")]]
     return {
         "ours": spread.mean,
         "std": spread.std,
@@ -77,25 +85,25 @@ def gather(
         "scale": scale,
         "floor": constant_floor(done, floor),
         "method": str(first(cells, "method", "")),
-        "tier": tier(cells),
-        "ids": tuple(listed(done, "id")),
+        "tier": weakest_tier(cells),
+        "ids": tuple(values_of(done, "id")),
         "by_seed": _by_seed(done, values, floor, clients),
     }
 
 
 def _by_seed(
     done: pd.DataFrame, values: Sequence[float], floor: str, clients: Clients | None
-) -> tuple[OfSeed, ...]:
-    """Every seed's number; none where numbers are not one per seed."""
-    seeds = listed(done, "seed")
+) -> tuple[SeedResult, ...]:
+    """Return every seed's result; empty if values are not one per seed."""
+    seeds = values_of(done, "seed")
     if len(values) != len(seeds) or len(set(seeds)) < len(seeds):
         return ()
-    runs = zip(seeds, values, constant_floors(done, floor), listed(done, "id"), strict=True)
+    runs = zip(seeds, values, constant_floors(done, floor), values_of(done, "id"), strict=True)
     return tuple(
-        OfSeed(int(seed), float(value), float(low), partial(clients, [id_]))
+        SeedResult(int(seed), float(value), float(baseline), partial(clients, [id_]))
         if clients
-        else OfSeed(int(seed), float(value), float(low))
-        for seed, value, low, id_ in runs
+        else SeedResult(int(seed), float(value), float(baseline))
+        for seed, value, baseline, id_ in runs
         if isfinite(value)
     )
 
@@ -103,7 +111,7 @@ def _by_seed(
 # -- read off curves -------------------------------------------------------------------------------
 
 Value = Callable[[pd.Series, pd.DataFrame], float]
-"""From a finished cell and its curves to a number."""
+"""Computes a number from a finished cell and its curves."""
 
 
 def from_rounds(
@@ -116,7 +124,7 @@ def from_rounds(
     return gather(planned, evidence.scale, values)
 
 
-def per_round(rounds: pd.DataFrame, *lines: str) -> pd.Series:
-    """Return the bytes of some lines of the ledger by round, over all clients."""
-    kept = rounds[rounds["name"].isin([f"traffic/{line}" for line in lines])]
-    return kept.groupby("round")["value"].sum()
+def per_round(rounds: pd.DataFrame, *names: str) -> pd.Series:
+    """Return bytes by round over all clients, summed over some lines of the ledger."""
+    matching = rounds[rounds["name"].isin([f"traffic/{name}" for name in names])]
+    return matching.groupby("round")["value"].sum()

@@ -22,12 +22,12 @@ LIMITS = {
 RANGE = re.compile(r"^-?\d+(\.\d+)?(-|x)\d+(\.\d+)?$")
 WORDS = frozenset({"N_total"})
 LOGS = "author logs"
-"""Tables print a number once; the logs of authors hold some runs twice."""
+"""Tables print a number once; authors' logs contain some runs twice."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """All published numbers of a folder: the good rows, and one line per bad one."""
+    """All published numbers of a folder: the valid rows, and one line per bad one."""
 
     frame: pd.DataFrame
     """The columns of the files, the number as `value` (NaN where a cell is no single number),
@@ -42,8 +42,8 @@ class Published:
 
 
 def read_published(folder: Path) -> Published:
-    """Every csv of a folder. A bad row is left out and reported, so that everything else can still
-    be shown.
+    """Read every csv of a folder. A bad row is left out and reported, so that everything else can
+    still be shown.
     """
     rows: list[dict[str, object]] = []
     problems: list[str] = []
@@ -55,46 +55,46 @@ def read_published(folder: Path) -> Published:
     return Published(frame.astype(kinds), tuple(problems))
 
 
-def select(published: pd.DataFrame, **where: str) -> pd.DataFrame:
-    """The rows with these fields; a table named `text` stands for all sections of the text."""
-    keep = pd.Series(True, index=published.index)
-    for name, value in where.items():
-        keep &= (
+def select(published: pd.DataFrame, **fields: str) -> pd.DataFrame:
+    """Return the rows with these fields; `table="text"` selects all sections of the text."""
+    mask = pd.Series(True, index=published.index)
+    for name, value in fields.items():
+        mask &= (
             published[name].str.startswith("text")
             if (name, value) == ("table", "text")
             else published[name] == value
         )
-    return published[keep]
+    return published[mask]
 
 
 def stated(rows: pd.DataFrame) -> float:
-    """The first number of some rows; a row that is not there is an error of ours."""
+    """Return the first number of some rows; a missing row is an error of this suite."""
     if rows.empty:
         raise LookupError("a claim rests on a published number that is in no csv")
     return float(rows["value"].iloc[0])
 
 
 def _read_file(path: Path, rows: list[dict[str, object]], problems: list[str]) -> None:
-    seen: dict[tuple[str, ...], int] = {}
+    first_lines: dict[tuple[str, ...], int] = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restval=None, strict=True)
             if tuple(names := reader.fieldnames or ()) != FIELDS:
-                told = ", ".join(names) or "absent"
-                problems.append(f"{path}:1: columns are {told}; expected {', '.join(FIELDS)}")
+                columns = ", ".join(names) or "absent"
+                problems.append(f"{path}:1: columns are {columns}; expected {', '.join(FIELDS)}")
                 return
             for row in reader:
                 line, problem = reader.line_num, _problem(row)
                 key = tuple(str(row[name]) for name in KEY)
-                if not problem and key in seen and not key[0].startswith(LOGS):
-                    problem = f"repeats line {seen[key]} ({', '.join(filter(None, key))})"
+                if not problem and key in first_lines and not key[0].startswith(LOGS):
+                    problem = f"repeats line {first_lines[key]} ({', '.join(filter(None, key))})"
                 if problem:
                     problems.append(f"{path}:{line}: {problem}")
                     continue
-                seen[key] = line
+                first_lines[key] = line
                 numbers = {"value": _number(row["mean"]), "std": _number(row["std"])}
-                place = {"file": path.name, "line": line, "source": f"{path.name}:{line}"}
-                rows.append({**row, **numbers, **place})
+                location = {"file": path.name, "line": line, "source": f"{path.name}:{line}"}
+                rows.append({**row, **numbers, **location})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         problems.append(f"{path}: cannot be read: {error}")
 

@@ -14,10 +14,10 @@ from repfl.paper_tables.core.tables import Row
 
 
 def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering, ...]:
-    """Per column, whether our numbers rank the rows as the paper's do, over the seeds that all
-    have; only rows that have both numbers count.
+    """Return per column how our numbers rank the rows compared with the paper's, over the seeds
+    that all rows have; only rows with both numbers count.
     """
-    found, frame = [], paired(frame)
+    result, frame = [], paired(frame)
     for column in columns:
         both = frame[
             (frame["column"] == column.key) & frame["published"].notna() & frame["ours"].notna()
@@ -26,12 +26,12 @@ def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering,
             continue
         winners = [_winners(both, name, column.best) for name in ("published", "ours")]
         tau = rank_statistics.kendall(list(both["published"]), list(both["ours"]))
-        found.append(Ordering(column.key, len(both), tau, *winners))
-    return tuple(found)
+        result.append(Ordering(column.key, len(both), tau, *winners))
+    return tuple(result)
 
 
 def _winners(cells: pd.DataFrame, side: str, best: str) -> tuple[str, ...]:
-    """The rows with the best number of a column."""
+    """Return the rows with the best number of a column."""
     values = cells[side].astype(float)
     first = values.max() if best == "high" else values.min()
     return tuple(cells.loc[values == first, "row"].astype(str))
@@ -39,7 +39,7 @@ def _winners(cells: pd.DataFrame, side: str, best: str) -> tuple[str, ...]:
 
 def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return per row over all columns: average ranks, the worst clients, and the paired difference
-    to the row that ranks first, with its chance; nothing of a single row.
+    to the row that ranks first, with its p value; empty for a single row.
     """
     labels = [row.label for row in rows if not row.aside]
     frame = frame[frame["row"].isin(labels) & frame["ours"].notna()]
@@ -55,26 +55,26 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.
     order = pd.DataFrame({"rank": ranks, "mean": -means}).sort_values(["rank", "mean"])
     first = str(order.index[0])
     scored = pd.DataFrame({row.label: _scores(evidence, row) for row in ranked}).T
-    told = pairwise.against_leader(scored, first)
-    worst = {}
+    comparison = pairwise.against_leader(scored, first)
+    deciles = {}
     for row in ranked:
         done = pick(evidence, row=row.source or row.label, done=True)
-        worst[row.label] = intervals.spread([decile(cell) for _, cell in done.iterrows()]).mean
+        deciles[row.label] = intervals.spread([decile(cell) for _, cell in done.iterrows()]).mean
     table = {
         "average rank": ranks,
-        "worst tenth of clients": pd.Series(worst),
-        f"minus {first}": told["difference"],
-        "p (Games-Howell)": told["p"],
-        "pairs": told["blocks"],
+        "worst tenth of clients": pd.Series(deciles),
+        f"minus {first}": comparison["difference"],
+        "p (Games-Howell)": comparison["p"],
+        "pairs": comparison["blocks"],
     }
     if evidence.scale == "paper" and published.notna().any(axis=None):
         table = {"average rank, published": rank_statistics.average_ranks(published), **table}
-    found = pd.DataFrame(table).reindex([row.label for row in ranked]).rename_axis("row")
-    return found.fillna({"pairs": 0})
+    summary_frame = pd.DataFrame(table).reindex([row.label for row in ranked]).rename_axis("row")
+    return summary_frame.fillna({"pairs": 0})
 
 
 def _scores(evidence: Evidence, row: Row) -> pd.Series:
-    """The scores of a row's finished cells by (column, seed); a cell that stands in two columns
+    """Return the scores of a row's finished cells by (column, seed); a cell that is in two columns
     counts once.
     """
     done = pick(evidence, row=row.source or row.label, done=True).drop_duplicates("id")

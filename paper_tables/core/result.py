@@ -27,66 +27,66 @@ published number, `ids` the cells that ours was computed from, `by_seed` each se
 
 
 class State(StrEnum):
-    """What became of a claim."""
+    """The state of a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
     CONTRADICTED = "contradicts the paper's own numbers"
     OPEN = "undecided"
     SETTING = "setting"
-    """It says how runs are set up, which ours take over: that tests nothing."""
+    """It states how runs are set up; ours use the same settings, which tests nothing."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and what our numbers say of it."""
+    """A sentence of the paper, and whether it holds in our numbers."""
 
     id: str
-    """Names it among all claims of its paper."""
+    """Its name, unique among the claims of its paper."""
     text: str
-    found: bool | None
-    """What the numbers at hand say; none: they cannot tell (yet)."""
+    answer: bool | None
+    """Whether our numbers meet it, whatever their scale; None if they are missing or too noisy."""
     detail: str
     scale: str
     """The scale of these numbers."""
     printed: bool | None = None
-    """Whether the claim holds in the paper's own printed numbers, where that can be checked."""
+    """Whether it holds in the paper's own numbers, if that can be checked."""
     sources: tuple[str, ...] = ()
-    """File and line of the published numbers that this claim, and no table, accounts for."""
+    """File and line of the published numbers that are in this claim and in no table."""
     free: bool = False
-    """Whether it is free of scale: bytes, counts, identities, and what is printed."""
+    """Whether it does not depend on the scale of runs: bytes, counts, identities, and printed
+    numbers.
+    """
     settings: bool = False
-    """Whether it states how runs are set up, and is held against what the grid plans."""
+    """Whether it states how runs are set up, and is compared with the planned cells."""
     full_scale_only: bool = False
-    """Whether smaller runs suggest nothing: it states a number that depends on how long they are,
-    or ours are of data that stand in for the paper's.
+    """Whether smaller runs suggest nothing: its number depends on the length of runs, or our data
+    replace the paper's.
     """
 
     few_seeds: bool = True
-    """Whether it rests on fewer than three seeds, or on numbers whose noise between seeds is not
-    known: if not free of scale, it decides nothing.
+    """Whether it rests on fewer than three seeds, or on numbers whose noise between seeds is
+    unknown: then it decides nothing unless `free`.
     """
     ours: bool = False
     """Whether it is a check of this suite that the paper does not state."""
 
     @property
     def holds(self) -> bool | None:
-        """The verdict. Smaller runs than the paper's, and few of them, give none: what they say is
-        what they suggest.
-        """
+        """The verdict; None if the runs are smaller than the paper's or too few."""
         decides = self.free or (self.scale == "paper" and not self.few_seeds)
-        return self.found if decides else None
+        return self.answer if decides else None
 
     @property
     def suggests(self) -> bool | None:
-        """What runs suggest that cannot decide."""
-        stays = self.full_scale_only and self.scale != "paper"
-        return self.found if self.holds is None and not stays else None
+        """The answer of runs that cannot decide."""
+        ignored = self.full_scale_only and self.scale != "paper"
+        return self.answer if self.holds is None and not ignored else None
 
     @property
     def state(self) -> State:
-        """What became of it. The paper's own numbers come first: if they contradict a sentence, no
-        run is needed.
+        """The state. The paper's own numbers come first: if they contradict a sentence, no run is
+        needed.
         """
         if self.settings:
             return State.SETTING
@@ -182,9 +182,9 @@ class Table(Result):
     summary: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Statistics per row over all columns, such as average ranks; the index names the rows."""
     tested: str = TESTED
-    """What the statistics are of."""
-    looked_up: frozenset[tuple[str, ...]] = frozenset()
-    """The table, dataset, setting and method of every published number that it looked for."""
+    """What the statistics are about."""
+    requested_numbers: frozenset[tuple[str, ...]] = frozenset()
+    """The table, dataset, setting and method of every published number that it looks up."""
 
     @cached_property
     def printed(self) -> bool:
@@ -196,7 +196,7 @@ class Table(Result):
         return {(cell["row"], cell["column"]): cell for _, cell in self.frame.iterrows()}
 
     def cell(self, row: str, column: str) -> pd.Series | None:
-        """The numbers at one place, or none where the table has a blank."""
+        """Return the numbers of one cell; None if the table has a blank there."""
         return self._cells.get((row, column))
 
 
@@ -211,7 +211,7 @@ class Figure(Result):
     draw: Callable[[NewCanvas], Canvas] = lambda sheet: sheet(4, 3)
     data: pd.DataFrame = field(default_factory=pd.DataFrame)
     alt: str = ""
-    """What a reader who cannot see the figure is told."""
+    """Description for readers who cannot see the figure."""
     lines: tuple[str, ...] = ()
     """The columns of `data` that name a line, if those of a lower scale may complete them."""
 
@@ -222,15 +222,15 @@ class Absent(Result):
 
 
 def frame_of(result: Result | None) -> pd.DataFrame:
-    """The numbers of a table or a figure; empty where it is neither."""
+    """Return the numbers of a table or a figure; empty for other results."""
     if isinstance(result, Table):
         return result.frame
     return result.data if isinstance(result, Figure) else pd.DataFrame()
 
 
 def shown(result: Result) -> pd.DataFrame:
-    """The published numbers that a table or a figure shows, one line each: source, verdict and
-    kind.
+    """Return the published numbers that a table or a figure shows, one line each: source, verdict
+    and kind.
     """
     frame, fields = frame_of(result), ["source", "verdict", "kind"]
     return (
@@ -241,7 +241,7 @@ def shown(result: Result) -> pd.DataFrame:
 
 
 def stated(result: Result) -> list[str]:
-    """The sources of the published numbers that stand in no table, but in a sentence that is held
-    against ours.
+    """Return the sources of the published numbers that are in no table, but in a sentence that is
+    compared with ours.
     """
     return [source for claim in result.claims for source in claim.sources]

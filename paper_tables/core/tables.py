@@ -13,7 +13,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import our_numbers
 from repfl.paper_tables.core.errors import PaperError
-from repfl.paper_tables.core.evidence import Evidence, listed, places
+from repfl.paper_tables.core.evidence import Evidence, places, values_of
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
 from repfl.paper_tables.core.statistics.seeds import common_floor, mixed
 from repfl.paper_tables.core.statistics.verdict import (
@@ -38,7 +38,7 @@ class Row:
 
     label: str
     published: str | None = None
-    """The name in the published csv; none: the label; empty: the paper prints no such row."""
+    """The name in the published csv; None: the label; empty: the paper has no such row."""
     source: str = ""
     """The row of the grid; empty: the label."""
     point: str | None = None
@@ -46,13 +46,13 @@ class Row:
     rule: str | None = None
     """Another rule than the recipe's: last, max or best-val."""
     recipes: Mapping[str, str] = field(default_factory=dict)
-    """Per table column, another recipe of the grid than the column's own."""
+    """Recipes of the grid that replace the column's own, by column."""
     only: tuple[str, ...] = ()
-    """The columns that this row has; empty: all."""
+    """The columns of this row; empty: all."""
     setting: str | None = None
-    """The setting under which the csv prints this row; none: the column's."""
+    """The setting of this row in the csv; None: the column's."""
     aside: bool = False
-    """A variant of ours that the paper prints no row for."""
+    """Whether it is a variant of ours that is not in the paper."""
 
     @property
     def printed(self) -> str:
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the published numbers of a column stand."""
+    """Where the published numbers of a column are in the csv."""
 
     dataset: str
     setting: str
@@ -71,29 +71,29 @@ class Place:
 def published_row(
     published: pd.DataFrame, table: str, place: Place, method: str
 ) -> pd.Series | None:
-    """The one published number at a place of a table."""
-    wanted = {
+    """Return the one published number at a place of a table; None if there is none."""
+    key = {
         "method": method,
         "table": table,
         "dataset": place.dataset,
         "setting": place.setting,
         **({"metric": place.metric} if place.metric else {}),
     }
-    rows = zip(*(listed(published, name) for name in wanted), strict=True)
-    here = tuple(wanted.values())
-    index = next((index for index, row in enumerate(rows) if row == here), None)
+    rows = zip(*(values_of(published, name) for name in key), strict=True)
+    values = tuple(key.values())
+    index = next((index for index, row in enumerate(rows) if row == values), None)
     return None if index is None else published.iloc[index]
 
 
-def printed_fields(found: pd.Series | None) -> dict[str, Any]:
-    """The paper's side of a table cell."""
-    if found is None:
+def printed_fields(published: pd.Series | None) -> dict[str, Any]:
+    """Return the paper's side of a table cell."""
+    if published is None:
         return {"published": nan, "published_std": nan, "printed": "", "source": ""}
     return {
-        "published": found["value"],
-        "published_std": found["std"],
-        "printed": found["mean"],
-        "source": found["source"],
+        "published": published["value"],
+        "published_std": published["std"],
+        "printed": published["mean"],
+        "source": published["source"],
     }
 
 
@@ -118,8 +118,8 @@ def conclude(
     printing: Printing | None = None,
     why_incomparable: str = "",
 ) -> dict[str, Any]:
-    """A table cell with its difference and verdict; without a published number it has neither.
-    `why_incomparable` says why the two sides are not.
+    """Return a table cell with its difference and verdict, if it has a published number.
+    `why_incomparable` says why the two sides cannot be compared.
     """
     cell = {**cell, **NO_VERDICT}
     if not cell["source"] or not isfinite(cell["published"]):
@@ -140,28 +140,26 @@ def conclude(
             why_incomparable=why_incomparable,
         )
 
-    found = read()
-    alike = found.verdict not in UNJUDGED
+    judgement = read()
+    compared = judgement.verdict not in UNJUDGED
     return cell | {
-        "difference": cell["ours"] - cell["published"] if alike else nan,
-        "gap_low": found.low,
-        "gap_high": found.high,
-        "verdict": str(found.verdict),
+        "difference": cell["ours"] - cell["published"] if compared else nan,
+        "gap_low": judgement.low,
+        "gap_high": judgement.high,
+        "verdict": str(judgement.verdict),
         "kind": str(kind),
-        "mark": _mark(cell, printing) if alike else "",
-        "basis": found.basis,
+        "mark": _mark(cell, printing) if compared else "",
+        "basis": judgement.basis,
         "readings": {
             reading: (read(reading).verdict, used) for reading, used in printing.readings.items()
         }
-        if alike and kind == Kind.TRAINED
+        if compared and kind == Kind.TRAINED
         else None,
     }
 
 
 def _other_rule(printed: str, ours: str) -> str:
-    """Why two numbers that were picked from their rounds by different rules are not held against
-    each other.
-    """
+    """Return why two numbers are not compared if their rounds were picked by different rules."""
     words = {
         "max": "the best round on the test images",
         "last": "the last round",
@@ -175,12 +173,14 @@ def _other_rule(printed: str, ours: str) -> str:
 
 
 def _mark(cell: dict[str, Any], printing: Printing) -> str:
-    """What a reader must know beside the verdict."""
+    """Return the mark beside the verdict."""
     # one model for all clients is not compared with a constant of each client's own
-    own = cell["scale"] == "paper" and not cell.get("one_model")
-    low = own and at_floor(cell["published"], cell["floor"])
-    best = printing.rule == cell.get("rule", "") == "max"
-    return "; ".join(mark for mark, applies in ((AT_FLOOR, low), (BEST_ROUND, best)) if applies)
+    individual = cell["scale"] == "paper" and not cell.get("one_model")
+    at_the_floor = individual and at_floor(cell["published"], cell["floor"])
+    best_round = printing.rule == cell.get("rule", "") == "max"
+    return "; ".join(
+        mark for mark, applies in ((AT_FLOOR, at_the_floor), (BEST_ROUND, best_round)) if applies
+    )
 
 
 def accuracy_frame(
@@ -192,29 +192,29 @@ def accuracy_frame(
     printing: Printing | None = None,
     kind: Kind = Kind.TRAINED,
 ) -> pd.DataFrame:
-    """The long form of an accuracy table; `printing` is what the paper tells of the runs behind
-    it.
+    """Return the long form of an accuracy table; `printing` describes the runs behind the paper's
+    numbers.
     """
-    cells, planned_at, nothing = [], places(evidence), evidence.cells.iloc[:0]
+    cells, planned_at, no_cells = [], places(evidence), evidence.cells.iloc[:0]
     for row in rows:
         for column in columns:
             if row.only and column.key not in row.only:
                 continue
             place = place_of(row, column, printed)
-            found = (
+            published = (
                 published_row(evidence.published, table, place, row.printed)
                 if row.printed
                 else None
             )
             planned = planned_at.get(
-                (row.source or row.label, row.recipes.get(column.key, column.key)), nothing
+                (row.source or row.label, row.recipes.get(column.key, column.key)), no_cells
             )
-            if found is None and planned.empty:
+            if published is None and planned.empty:
                 continue
             cell = {
                 "row": row.label,
                 "column": column.key,
-                **printed_fields(found),
+                **printed_fields(published),
                 **our_numbers.measure(evidence, planned, row.point, row.rule),
             }
             cells.append(conclude(cell, column.unit, kind, printing=printing))
@@ -229,30 +229,30 @@ def place_of(row: Row, column: Column, places: Mapping[str, Place]) -> Place:
     return place if row.setting is None else replace(place, setting=row.setting)
 
 
-def looked_up(
+def requested_numbers(
     table: str, rows: Sequence[Row], columns: Sequence[Column], places: Mapping[str, Place]
 ) -> frozenset[tuple[str, ...]]:
-    """Return the table, dataset, setting and method of every published number that is looked
-    for.
-    """
-    asked = [
+    """Return the table, dataset, setting and method of every published number that is looked up."""
+    requests = [
         (row, place_of(row, column, places))
         for row in rows
         for column in columns
         if row.printed and column.key in (row.only or (column.key,))
     ]
-    return frozenset((table, place.dataset, place.setting, row.printed) for row, place in asked)
+    return frozenset((table, place.dataset, place.setting, row.printed) for row, place in requests)
 
 
 def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
-    """The accuracies of a figure's lines in the long form of a table, nothing printed."""
-    planned, nothing = places(evidence), evidence.cells.iloc[:0]
+    """Return the accuracies of a figure's lines in the long form of a table, without published
+    numbers.
+    """
+    planned, no_cells = places(evidence), evidence.cells.iloc[:0]
     cells = [
         {
             "row": row,
             "column": column,
             **printed_fields(None),
-            **our_numbers.measure(evidence, planned.get((row, column), nothing)),
+            **our_numbers.measure(evidence, planned.get((row, column), no_cells)),
         }
         for column in columns
         for row in rows
@@ -261,16 +261,16 @@ def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str])
 
 
 def with_guests(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
-    """The paper's rows, and one for every further row of the evidence, such as a method somebody
-    adds to the grid.
+    """Return the paper's rows, and one for every further row of the evidence, such as a method that
+    a user adds to the grid.
     """
-    known = {row.source or row.label for row in rows}
+    sources = {row.source or row.label for row in rows}
     return (
         *rows,
         *(
             Row(label, published="")
             for label in dict.fromkeys(evidence.cells["row"])
-            if label not in known
+            if label not in sources
         ),
     )
 
@@ -278,7 +278,7 @@ def with_guests(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
 def layout_of(
     frame: pd.DataFrame, rows: Sequence[Row], columns: Sequence[Column], **options: Any
 ) -> TableLayout:
-    """The rows that have anything to show, in their order."""
+    """Return the layout: the rows that have anything to show, in their order."""
     shown = set(frame["row"])
     competing = tuple(r.label for r in rows if r.label in shown and not r.aside)
     aside = tuple(r.label for r in rows if r.label in shown and r.aside)
@@ -286,12 +286,12 @@ def layout_of(
 
 
 def done_ids(evidence: Evidence) -> tuple[str, ...]:
-    """The finished cells of an artefact, each once."""
+    """Return the ids of an artefact's finished cells, each once."""
     return tuple(dict.fromkeys(evidence.cells.loc[evidence.cells["status"] == "done", "id"]))
 
 
 def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
-    """Why cells are missing or remarkable, one line per column and reason."""
+    """Return why cells are missing or remarkable, one line per column and reason."""
     lines: list[str] = []
     for column in columns:
         cells = frame[frame["column"] == column.key]
@@ -304,13 +304,14 @@ def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
 
 
 def _other_seeds(cells: pd.DataFrame, column: Column) -> list[str]:
-    """That rows of a column cannot be held against each other as they stand."""
+    """Return the note that rows of a column have different seeds and cannot be compared."""
     if not mixed(cells.loc[~cells["kind"].isin(EXACT), "by_seed"]):
         return []
     floor, seeds = common_floor(cells)
-    told = ", ".join(map(str, seeds))
-    foot = f"; the floor is that of {'seed' if len(seeds) == 1 else 'seeds'} {told}, which all have"
+    names = ", ".join(map(str, seeds))
+    word = "seed" if len(seeds) == 1 else "seeds"
+    note = f"; the floor is that of {word} {names}, which all have"
     return [
         f"{column.name}: rows have different seeds, which may deal different clients, and are not"
-        f" ranked{foot if isfinite(floor) else ''}"
+        f" ranked{note if isfinite(floor) else ''}"
     ]

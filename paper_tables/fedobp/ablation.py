@@ -8,7 +8,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.claims.conditions import best, cell, every, near
-from repfl.paper_tables.core.claims.sentences import Sentence, judged
+from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select
 from repfl.paper_tables.core.result import Claim, Column, Table
@@ -126,7 +126,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
             for (short, norm), value in zip(cells, rows["value"], strict=True)
         )
         found.append(Sentence(name, words, every(met), tuple(rows["source"]), full_scale_only=True))
-    return judged(frame, evidence.scale, (*found, *TRENDS))
+    return judge_all(frame, evidence.scale, (*found, *TRENDS))
 
 
 ROUNDED = 0.0051

@@ -9,7 +9,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.conditions import OPEN, best, cell, every, led_by, some
-from repfl.paper_tables.core.claims.sentences import Proposition, Sentence, judge, judged
+from repfl.paper_tables.core.claims.sentences import Proposition, Sentence, judge, judge_all
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim
@@ -120,7 +120,7 @@ def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> t
                 full_scale_only=True,
             )
         )
-    return judged(frame, evidence.scale, found)
+    return judge_all(frame, evidence.scale, found)
 
 
 def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:

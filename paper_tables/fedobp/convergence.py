@@ -12,7 +12,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import our_numbers
 from repfl.paper_tables.core.claims.conditions import Condition, at_least, best, cell, every
-from repfl.paper_tables.core.claims.sentences import Sentence, judged
+from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.fedobp import logs
@@ -136,7 +136,7 @@ def claims(evidence: Evidence, alpha: str) -> tuple[Claim, ...]:
         {short: key(short, alpha) for short in DATASETS},
         f"Dir({alpha})",
     )
-    return judged(frame, evidence.scale, AT_01 if alpha == "0.1" else AT_05)
+    return judge_all(frame, evidence.scale, AT_01 if alpha == "0.1" else AT_05)
 
 
 LAYER = (
@@ -160,4 +160,4 @@ def norm_claims(evidence: Evidence) -> tuple[Claim, ...]:
     rows = {f"{OURS} {norm}": norm for norm in NORMS}
     columns = {short: AS_LOGGED[key(short)] for short in DATASETS}
     frame = evaluations(evidence, rows, columns, "Dir(0.1)")
-    return judged(frame, evidence.scale, LAYER)
+    return judge_all(frame, evidence.scale, LAYER)

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.signal import savgol_filter
 
 from repfl.paper_tables.core import builders
-from repfl.paper_tables.core.claims.sentences import counted
+from repfl.paper_tables.core.claims.sentences import claim_on_numbers
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
@@ -198,7 +198,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         tops = lines.groupby("label")["mean"].max().reindex(list(methods))
         sign = -1 if metric == "accuracy_upper_bound" else 1
         found.append(
-            counted(
+            claim_on_numbers(
                 name,
                 words,
                 evidence.scale,
@@ -230,7 +230,7 @@ def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
         below[DATASETS[short]] = _below(scored, stated(rows))
         theirs = logged[logged["dataset"] == PRINTED[short]].set_index(ROUND)["mean"]
         filed[DATASETS[short]] = _below(theirs, stated(rows))
-    near = counted(
+    near = claim_on_numbers(
         "near-optimum-at-200",
         "On CIFAR-10 and CIFAR-100 FedOBP is near its optimum at around 200 rounds",
         evidence.scale,

@@ -11,7 +11,12 @@ import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core.claims.conditions import OPEN, Condition, cell, every, some
-from repfl.paper_tables.core.claims.sentences import Sentence, counted, judge, tried
+from repfl.paper_tables.core.claims.sentences import (
+    Sentence,
+    claim_on_numbers,
+    judge,
+    judge_propositions,
+)
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim
@@ -41,7 +46,7 @@ def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         _met(data, evidence.scale),
         _stable(data, evidence.scale),
         _rise_and_fall(data, evidence.scale),
-        *tried(FOLDER, evidence.scale, PROPOSITIONS),
+        *judge_propositions(FOLDER, evidence.scale, PROPOSITIONS),
     )
 
 
@@ -223,7 +228,7 @@ def _rise_and_fall(data: pd.DataFrame, scale: str) -> Claim:
                 gaps[f"{DATASETS[str(short)]} {score}"] = values[1:-1].max() - values[[0, -1]].max()
         return gaps
 
-    return counted(
+    return claim_on_numbers(
         "rise-and-fall",
         "Accuracy generally first improves with the quantile and then declines (V-D; highest"
         " between the ends of more than half of the sweeps)",
@@ -232,7 +237,7 @@ def _rise_and_fall(data: pd.DataFrame, scale: str) -> Claim:
         lambda gap: gap > 0,
         theirs=over_ends("as logged", "published"),
         least=0.5001,
-        told="{:+.2f}",
+        template="{:+.2f}",
         ours_are="highest point minus the higher end, ours (1 seed)",
         theirs_are="logged",
     )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import builders, tables
 from repfl.paper_tables.core.claims import shared_claims
-from repfl.paper_tables.core.claims.sentences import Sentence, judged, tried
+from repfl.paper_tables.core.claims.sentences import Sentence, judge_all, judge_propositions
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, NewCanvas, Table
@@ -69,7 +69,7 @@ def table1(evidence: Evidence) -> Table:
         compared=True,
         notes=(SCORED, LATTICE, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (
-            *judged(frame, evidence.scale, claims.TABLE1),
+            *judge_all(frame, evidence.scale, claims.TABLE1),
             shared_claims.same_work(
                 evidence,
                 "no-extra-computation",
@@ -103,8 +103,8 @@ def table2(evidence: Evidence) -> Table:
             *builders.at_scale(evidence, smoke=SAME_DATA),
         ),
         claims=lambda frame: (
-            *judged(frame, evidence.scale, claims.TABLE2),
-            *tried(claims.FOLDER, evidence.scale, claims.PROPOSITIONS),
+            *judge_all(frame, evidence.scale, claims.TABLE2),
+            *judge_propositions(claims.FOLDER, evidence.scale, claims.PROPOSITIONS),
         ),
         corner="g, H",
     )
@@ -186,6 +186,6 @@ def _curves(
             (key, table1): float(row["value"]) for key, row in printed.items() if row is not None
         },
         notes=notes,
-        claims=judged(tables.lines_frame(evidence, rows, CIFAR10), evidence.scale, sentences),
+        claims=judge_all(tables.lines_frame(evidence, rows, CIFAR10), evidence.scale, sentences),
         alt=f"Test accuracy against rounds on CIFAR-10 for {', '.join(rows)}; one panel per α.",
     )

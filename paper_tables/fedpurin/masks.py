@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import builders
-from repfl.paper_tables.core.claims.sentences import Numbers, counted
+from repfl.paper_tables.core.claims.sentences import Numbers, claim_on_numbers
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
 from repfl.paper_tables.core.result import Claim, NewCanvas, Result
@@ -256,10 +256,12 @@ def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
     told = ", ".join(f"{label} {value:.2f}" for label, value in agreement.items())
 
     def positive(name: str, text: str, numbers: Numbers, what: str) -> Claim:
-        return counted(name, text, scale, numbers, above_zero, ours_are=what, told="{:+.3f}")
+        return claim_on_numbers(
+            name, text, scale, numbers, above_zero, ours_are=what, template="{:+.3f}"
+        )
 
     return (
-        counted(
+        claim_on_numbers(
             "consensus-in-extractor",
             "Clients agree on critical parameters in the feature extractor and differ in the"
             " classifier",
@@ -269,13 +271,13 @@ def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
             ours_are="mean correlation of frequencies between clients (one seed)",
             remark=told or "no run holds masks",
         ),
-        counted(
+        claim_on_numbers(
             "none-silenced",
             "Dynamic selection prevents any parameter from being permanently silenced",
             scale,
             {"": silent},
             lambda share: share == 0,
-            told="{:.1f} %",
+            template="{:.1f} %",
             ours_are="exchanged parameters that were critical at no client in any round (one seed)",
             full_scale_only=True,
         ),

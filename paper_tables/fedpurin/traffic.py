@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core import builders, our_numbers, tables
-from repfl.paper_tables.core.claims.sentences import counted, judged
+from repfl.paper_tables.core.claims.sentences import claim_on_numbers, judge_all
 from repfl.paper_tables.core.drawing.captions import kind_of_run
 from repfl.paper_tables.core.evidence import Evidence, few_seeds, pick, setting
 from repfl.paper_tables.core.published import select
@@ -119,7 +119,7 @@ def table3(evidence: Evidence) -> Table:
         notes=NOTES,
         claims=lambda frame: (
             *claims(evidence, frame),
-            *judged(frame, evidence.scale, BYTES),
+            *judge_all(frame, evidence.scale, BYTES),
             alignment(evidence),
         ),
         caption=(
@@ -293,7 +293,7 @@ def alignment(evidence: Evidence) -> Claim:
             half = len(late) // 2
             found.append(float(late[half:].mean() / late[:half].mean()) if half else nan)
         ratios[name] = float(np.mean(found)) if found else nan
-    return counted(
+    return claim_on_numbers(
         "downlink-falls-after-beta",
         "After round β the downlink keeps falling, as the aggregated model's positions grow like"
         " the clients' critical ones (4.5)",

@@ -7,7 +7,7 @@ import pandas as pd
 from repfl.paper_tables.core import builders, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.conditions import best, cell, every, mean, some
-from repfl.paper_tables.core.claims.sentences import Sentence, judge, judged
+from repfl.paper_tables.core.claims.sentences import Sentence, judge, judge_all
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
@@ -148,7 +148,7 @@ def table1_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         judge(frame, evidence.scale, BEST),
         facts.gain(evidence, frame),
         facts.set_up(evidence),
-        *judged(frame, evidence.scale, BASELINE_SENTENCES),
+        *judge_all(frame, evidence.scale, BASELINE_SENTENCES),
         facts.lattice(evidence, "1"),
         facts.best_limit_shown(evidence),
         shared_claims.same_work(
@@ -289,7 +289,7 @@ WORSE = (
 def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section 5.2 on what is personalised."""
     return (
-        *judged(frame, evidence.scale, WORSE),
+        *judge_all(frame, evidence.scale, WORSE),
         facts.lattice(evidence, "3", ABLATIONS),
         facts.rows_repeated(evidence),
     )

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from repfl.paper_tables.core import builders, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.conditions import best, cell, near
-from repfl.paper_tables.core.claims.sentences import Sentence, judged
+from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, scores
 from repfl.paper_tables.core.published import select, stated
@@ -161,7 +161,7 @@ def size_claims(evidence: Evidence) -> tuple[Claim, ...]:
     """Section 5.2 on few samples: two numbers, and the order of methods."""
     fewest = tables.lines_frame(evidence, (OURS, *FALLEN), SIZES[:1])
     fallen = (_fallen(evidence, name) for name in FALLEN)
-    return judged(fewest, evidence.scale, (*fallen, ABOVE))
+    return judge_all(fewest, evidence.scale, (*fallen, ABOVE))
 
 
 def _fallen(evidence: Evidence, method: str) -> Sentence:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.claims import shared_claims
-from repfl.paper_tables.core.claims.sentences import Proposition, tried
+from repfl.paper_tables.core.claims.sentences import Proposition, judge_propositions
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import select
@@ -132,7 +132,7 @@ def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         {"peers_per_round": "hp.degree"},
         select(evidence.published, metric="peers_per_round"),
     )
-    skewed = tried(FOLDER, evidence.scale, PROPOSITIONS)
+    skewed = judge_propositions(FOLDER, evidence.scale, PROPOSITIONS)
     return (chosen, recency(evidence), *worth(data, evidence.scale), *skewed)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from repfl.paper_tables.core import builders, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.conditions import best
-from repfl.paper_tables.core.claims.sentences import Sentence, judged
+from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.our_numbers import Value
 from repfl.paper_tables.core.published import select
@@ -197,7 +197,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         shared_claims.protocol(evidence, main if of_all else own, name, text, used, rows)
         for name, text, of_all, used in SETTINGS
     ]
-    return (*stated, *judged(_known(evidence, frame), evidence.scale, RANKED))
+    return (*stated, *judge_all(_known(evidence, frame), evidence.scale, RANKED))
 
 
 SETTINGS = (

@@ -9,9 +9,9 @@ import pandas as pd
 from scipy.special import beta, stdtrit
 
 from repfl.paper_tables.core import builders
-from repfl.paper_tables.core.claims.claim_evidence import join
+from repfl.paper_tables.core.claims.claim_evidence import at_least_true
 from repfl.paper_tables.core.claims.conditions import at_least, best, cell, every, mean, near
-from repfl.paper_tables.core.claims.sentences import Sentence, judged
+from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Table
@@ -104,7 +104,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         full_scale_only=True,
     )
     return (
-        *judged(frame, evidence.scale, (*ORDERS, gain)),
+        *judge_all(frame, evidence.scale, (*ORDERS, gain)),
         _skew(frame, evidence.scale),
         check(pd.read_csv(Path(__file__).with_name("propositions.csv")), evidence.scale),
     )
@@ -130,7 +130,7 @@ def check(numbers: pd.DataFrame, scale: str) -> Claim:
         "check-keeps-accuracy",
         "On Fashion-MNIST at the reduced scale: the stability check keeps accuracy from falling"
         " (3.3)",
-        join(answers, len(answers)),
+        at_least_true(answers, len(answers)),
         f"points with the check minus without, 95 % intervals over {int(by_round['count'].max())}"
         f" seeds: {told}",
         scale,

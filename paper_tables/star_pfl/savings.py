@@ -9,7 +9,7 @@ from math import isfinite
 import pandas as pd
 
 from repfl.paper_tables.core.claims.conditions import cell, every
-from repfl.paper_tables.core.claims.sentences import Sentence, judged, wide
+from repfl.paper_tables.core.claims.sentences import Sentence, judge_all, wide
 from repfl.paper_tables.core.evidence import Evidence, few_seeds
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim
@@ -44,7 +44,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """
     return (
         _per_client_claim(frame, evidence.scale),
-        *judged(frame, evidence.scale, ORDERS),
+        *judge_all(frame, evidence.scale, ORDERS),
         *(_saving(evidence, frame, quantity) for quantity in SAVED),
     )
 

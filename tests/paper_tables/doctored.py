@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from repfl.paper_tables.core.claims.sentences import tried
+from repfl.paper_tables.core.claims.sentences import judge_propositions
 from repfl.paper_tables.core.result import Claim, Figure, Result, Table
 
 
@@ -114,7 +114,7 @@ def propositions(artefact: str, module: Any) -> Case:
 
     def judge(evidence: Doctored, result: Result, value: float) -> Sequence[Claim]:
         numbers = pd.read_csv(module.FOLDER / "propositions.csv").assign(value=value)
-        return tried(module.FOLDER, "paper", module.PROPOSITIONS, numbers)
+        return judge_propositions(module.FOLDER, "paper", module.PROPOSITIONS, numbers)
 
     names = tuple(each.name for each in module.PROPOSITIONS)
     return Case(artefact, names, judge, giving(1.1), giving(0.2))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, sparse
 
-from repfl.paper_tables.core.claims.conditions import Condition, Place
+from repfl.paper_tables.core.claims.conditions import CellKey, Condition
 
 CLEAR = 0.002
 """How far from equality the solution stays."""
@@ -30,7 +30,7 @@ def layouts(condition: Condition, *, holds: bool) -> Iterator[Leaves]:
             yield list(chain.from_iterable(each[min(place, len(each) - 1)] for each in first))
 
 
-def solve(condition: Condition, side: str, *, holds: bool) -> dict[Place, float]:
+def solve(condition: Condition, side: str, *, holds: bool) -> dict[CellKey, float]:
     """A number for every cell that a condition names, so that it holds on one side of a table."""
     places = list(dict.fromkeys(p for x in condition.leaves() for p in x.difference.factors))
     at = {place: column for column, place in enumerate(places)}
@@ -51,10 +51,10 @@ def solve(condition: Condition, side: str, *, holds: bool) -> dict[Place, float]
 
 
 def filled(
-    frame: pd.DataFrame, numbers: dict[Place, float], side: str, half: float
+    frame: pd.DataFrame, numbers: dict[CellKey, float], side: str, half: float
 ) -> pd.DataFrame:
     """A long table with these numbers on one side, and intervals of this half width about ours."""
-    places: Iterable[Place] = zip(frame["row"], frame["column"], strict=True)
+    places: Iterable[CellKey] = zip(frame["row"], frame["column"], strict=True)
     values = pd.Series([numbers.get(place, 50.0) for place in places], index=frame.index)
     if side == "published":
         return frame.assign(published=values)

@@ -253,7 +253,7 @@ STATED = {
 def test_sentences_that_state_a_number_are_never_pointed_against(paper: Paper) -> None:
     known = claims(paper, "desk")
     for name in STATED[paper.name]:
-        assert replace(known[name], found=False).suggests is None, name
+        assert replace(known[name], answer=False).suggests is None, name
 
 
 QUOTED = {"eight-compared", "epochs-on-axis", "margin-emnist-0.1", "quoted-cifar10"}

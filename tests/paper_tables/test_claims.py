@@ -25,11 +25,16 @@ from repfl.paper_tables.core.claims.conditions import (
     near,
     some,
 )
-from repfl.paper_tables.core.claims.sentences import Proposition, Sentence, judge, tried
+from repfl.paper_tables.core.claims.sentences import (
+    Proposition,
+    Sentence,
+    judge,
+    judge_propositions,
+)
 from repfl.paper_tables.core.claims.shared_claims import smoothest
 from repfl.paper_tables.core.result import Claim, State
 from repfl.paper_tables.core.statistics.intervals import Prior, spread
-from repfl.paper_tables.core.statistics.seeds import OfSeed
+from repfl.paper_tables.core.statistics.seeds import SeedResult
 
 
 @pytest.mark.parametrize("found", [True, False, None])
@@ -58,12 +63,12 @@ def test_curves_are_compared_run_by_run_over_common_seeds() -> None:
     def said(*rivals: str) -> Claim:
         return smoothest(runs, {"x": "X"}, rivals, "a", ("id", "words", "paper"))
 
-    assert said("b").found is True
+    assert said("b").answer is True
     assert said("b").holds is None  # one common seed
-    assert said("b", "c").found is None  # c has no seed in common
+    assert said("b", "c").answer is None  # c has no seed in common
     assert said("b", "c").detail.startswith("X: 1 of 2 baselines")
     runs.loc[runs["label"] == "b", "value"] /= 2
-    assert said("b", "c").found is False
+    assert said("b", "c").answer is False
     assert "b 1.50 against 2.00" in said("b", "c").detail
 
 
@@ -94,13 +99,13 @@ def test_a_difference_of_single_runs_is_within_its_interval_as_often_as_that_say
     have twice as many.
     """
     values = frame({"a": 1.0, "b": 1.0}, half=float(stdtrit(df, 0.975))).assign(df=df)
-    known = Side(values, "ours").of(LEAD)
+    known = Side(values, "ours").estimate(LEAD)
     assert known is not None
     rng = np.random.Generator(np.random.Philox(7))
     variances = df / rng.chisquare(df, (2, 100_000))
     deviations = np.sqrt(variances[[0, 0]] if together else variances)
     gaps = deviations * rng.standard_normal(deviations.shape)
-    assert np.mean(np.abs(gaps[0] - gaps[1]) <= known.half()) >= 0.925
+    assert np.mean(np.abs(gaps[0] - gaps[1]) <= known.half_width()) >= 0.925
 
 
 THREE, LEAD = {"a": 3.0, "b": 2.0, "z": 1.0}, cell("a", "c") - cell("b", "c")
@@ -140,7 +145,9 @@ def test_statements_on_equations_are_checks_of_ours_that_can_stay_open() -> None
 
     def said(*values: float) -> Claim:
         numbers = pd.DataFrame(places | {"value": values})
-        (found,) = tried(Path(), "smoke", [Proposition("id", "words", "cosine")], numbers)
+        (found,) = judge_propositions(
+            Path(), "smoke", [Proposition("id", "words", "cosine")], numbers
+        )
         assert found.ours
         return found
 
@@ -174,7 +181,7 @@ def of_seeds(**rows: dict[int, float]) -> pd.DataFrame:
     """Rows of some seeds each, whose means have intervals of the same noise."""
     means = {row: sum(runs.values()) / len(runs) for row, runs in rows.items()}
     half = pd.Series([2.0 / sqrt(len(runs)) for runs in rows.values()])
-    found, by_seed = frame(means), [[OfSeed(*run) for run in r.items()] for r in rows.values()]
+    found, by_seed = frame(means), [[SeedResult(*run) for run in r.items()] for r in rows.values()]
     found = found.assign(low=found["ours"] - half, high=found["ours"] + half)
     return found.assign(seeds=[*map(len, by_seed)], by_seed=[*map(tuple, by_seed)])
 
@@ -190,13 +197,13 @@ def test_rows_are_held_against_each_other_over_their_common_seeds() -> None:
 def paired_rows(runs: int, clients: int, seed: int, lead: float) -> pd.DataFrame:
     """Two rows whose seeds and clients are easy or hard for both, and the same seeds beside."""
     rng = np.random.Generator(np.random.Philox(seed))
-    rows: dict[str, list[OfSeed]] = {"a": [], "b": []}
+    rows: dict[str, list[SeedResult]] = {"a": [], "b": []}
     for number in range(runs):
         level = 60 + 10 * rng.standard_normal() + 10 * rng.standard_normal(clients)
         for row, above in (("a", lead), ("b", 0.0)):
             accuracy = level + above + rng.standard_normal(clients)
             counts = pd.DataFrame({"correct": accuracy * 100, "total": 10_000})
-            one = OfSeed(number, float(accuracy.mean()), counts=lambda counts=counts: counts)
+            one = SeedResult(number, float(accuracy.mean()), counts=lambda counts=counts: counts)
             rows[row].append(one)
     means = {row: float(np.mean([run.value for run in found])) for row, found in rows.items()}
     by_seed = [tuple(found) for found in rows.values()]
@@ -208,11 +215,11 @@ def test_differences_are_paired_by_seed_or_else_by_client(runs: int, by: str) ->
     inside, halves = [], []
     for seed in range(200):
         side = Side(paired_rows(runs, 12, seed, lead=0.7), "ours")
-        known = side.of(LEAD)
+        known = side.estimate(LEAD)
         assert known is not None
         assert known.paired == by
-        inside.append(abs(known.value - 0.7) <= known.half())
-        halves.append(known.half())
+        inside.append(abs(known.value - 0.7) <= known.half_width())
+        halves.append(known.half_width())
     assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
     assert np.median(halves) < 2  # the rows' own numbers are certain to 15 points
 
@@ -231,7 +238,7 @@ def test_clients_of_other_images_are_not_paired() -> None:
     other = values["by_seed"].iloc[1][0]
     fewer = other._replace(counts=lambda: other.counts().iloc[:-1])
     side = Side(values.assign(by_seed=[values["by_seed"].iloc[0], (fewer,)]), "ours")
-    known = side.of(LEAD)
+    known = side.estimate(LEAD)
     assert known is not None
     assert known.paired == ""
 
@@ -251,12 +258,12 @@ def test_rows_without_a_common_seed_leave_a_claim_open() -> None:
 
 def test_a_cell_that_enters_twice_errs_once() -> None:
     side = Side(frame(THREE), "ours")
-    twice, whole = side.of(cell("a", "c") + cell("a", "c")), side.of(cell("a", "c") * 2)
+    twice, whole = side.estimate(cell("a", "c") + cell("a", "c")), side.estimate(cell("a", "c") * 2)
     assert twice == whole
-    none = side.of(cell("a", "c") - cell("a", "c"))
+    none = side.estimate(cell("a", "c") - cell("a", "c"))
     assert none is not None
-    assert none.half() == 0
-    assert side.of(Form({}, 4.0)).value == 4.0  # type: ignore[union-attr]
+    assert none.half_width() == 0
+    assert side.estimate(Form({}, 4.0)).value == 4.0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("runs", [1, 3, 5])
@@ -278,9 +285,9 @@ def test_intervals_of_sums_of_cells_cover_as_often_as_they_say(
         values = pd.DataFrame({"row": rows, "column": "c", "published": nan, "seeds": runs})
         for name, field in (("ours", "mean"), ("low", "low"), ("high", "high"), ("df", "df")):
             values[name] = [getattr(each, field) for each in found]
-        known = Side(values, "ours").of(form)
+        known = Side(values, "ours").estimate(form)
         assert known is not None
-        covered += abs(known.value) <= known.half()
+        covered += abs(known.value) <= known.half_width()
     assert covered / draws == pytest.approx(0.95, abs=0.02 + 3 * (0.05 * 0.95 / draws) ** 0.5)
 
 
@@ -289,7 +296,7 @@ def test_pairing_decides_what_independent_cells_leave_open() -> None:
     shared = [60.0, 70.0, 65.0, 75.0, 68.0]
     rows = {"a": [x + 1.0 + 0.1 * (i % 2) for i, x in enumerate(shared)], "b": shared}
     values = frame({row: float(np.mean(each)) for row, each in rows.items()}, half=7.0).assign(
-        by_seed=[tuple(OfSeed(i, x, 0.0) for i, x in enumerate(each)) for each in rows.values()]
+        by_seed=[tuple(SeedResult(i, x, 0.0) for i, x in enumerate(each)) for each in rows.values()]
     )
     claim = weigh(cell("a", "c") > cell("b", "c"), values)
     alone = weigh(cell("a", "c") > cell("b", "c"), values.drop(columns="by_seed"))

@@ -118,5 +118,5 @@ def judged(paper: str, case: Case, change: Change) -> dict[str, Claim]:
 def test_claims_on_figures_masks_sweeps_and_settings_hold_and_fail(paper: str, case: Case) -> None:
     held, failed = judged(paper, case, case.holds), judged(paper, case, case.fails)
     for name in case.ids:
-        assert held[name].found is True, held[name]
-        assert failed[name].found is False, failed[name]
+        assert held[name].answer is True, held[name]
+        assert failed[name].answer is False, failed[name]

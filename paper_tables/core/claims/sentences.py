@@ -16,38 +16,38 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core.claims.claim_evidence import Side, join, level_of
+from repfl.paper_tables.core.claims.claim_evidence import Side, at_least_true, level_per_difference
 from repfl.paper_tables.core.claims.conditions import Condition, Form
 from repfl.paper_tables.core.result import Claim
 
 
-def tell(side: Side, condition: Condition, about: Form | Sequence[Form] | None) -> str:
-    """The numbers that a condition rests on, as one side has them."""
-    level = level_of(condition)
-    leaves = [leaf for leaf in condition.leaves() if side.of(leaf.difference) is not None]
+def describe_side(side: Side, condition: Condition, about: Form | Sequence[Form] | None) -> str:
+    """Return the numbers that a condition rests on, on one side of the table, in words."""
+    level = level_per_difference(condition)
+    leaves = [leaf for leaf in condition.leaves() if side.estimate(leaf.difference) is not None]
     count = sum(1 for _ in condition.leaves())
     if not leaves:
         return ""
     if isinstance(about, Form):
-        known = side.of(about)
-        return "" if known is None else known.told("")
+        estimate = side.estimate(about)
+        return "" if estimate is None else estimate.format("")
     if about:  # leads over several rows: the one over the best of them
-        over = {form: lead for form in about if (lead := side.of(form))}
-        form = min(over, key=lambda each: over[each].value)
+        leads = {form: lead for form in about if (lead := side.estimate(form))}
+        form = min(leads, key=lambda form: leads[form].value)
         rival = next(place[0] for place, factor in form.factors.items() if factor < 0)
-        return f"{over[form].told()} against {rival}"
-    gaps = [known for leaf in leaves if (known := side.of(leaf.difference))]
+        return f"{leads[form].format()} against {rival}"
+    gaps = [estimate for leaf in leaves if (estimate := side.estimate(leaf.difference))]
     if count == 1:
-        return gaps[0].told()
-    met = sum(side.answer(leaf, 0.0) is True for leaf in leaves)
-    told = f"as stated in {met} of {len(leaves)} comparisons"
+        return gaps[0].format()
+    stated = sum(side.answer(leaf, 0.0) is True for leaf in leaves)
+    text = f"as stated in {stated} of {len(leaves)} comparisons"
     if side.name == "ours":
         clear = [side.answer(leaf, level) for leaf in leaves]
-        told += f", significantly in {clear.count(True)}"
-        told += f", significantly not in {clear.count(False)}" if False in clear else ""
-        told += f" ({count - len(leaves)} not run)" if len(leaves) < count else ""
-    ends = (min(known.value for known in gaps), max(known.value for known in gaps))
-    return f"{told}; differences {' to '.join(dict.fromkeys(f'{end:+.2f}' for end in ends))}"
+        text += f", significantly in {clear.count(True)}"
+        text += f", significantly not in {clear.count(False)}" if False in clear else ""
+        text += f" ({count - len(leaves)} not run)" if len(leaves) < count else ""
+    extremes = (min(estimate.value for estimate in gaps), max(estimate.value for estimate in gaps))
+    return f"{text}; differences {' to '.join(dict.fromkeys(f'{end:+.2f}' for end in extremes))}"
 
 
 @dataclass(frozen=True)
@@ -59,63 +59,64 @@ class Sentence:
     condition: Condition
     sources: tuple[str, ...] = ()
     about: Form | Sequence[Form] | None = None
-    """The number that a stated one is compared with, or the leads of which the least is it."""
+    """The number that a stated one is compared with, or the leads of which it is the smallest."""
     print_: bool = True
-    """Whether the paper prints the numbers that it takes."""
+    """Whether the paper prints the numbers that the condition needs."""
     in_print: Condition | None = None
-    """The condition on the printed numbers, if it is another."""
+    """The condition on the printed numbers, if it is a different one."""
     remark: str = ""
     logs: bool = False
-    """Whether the other side are the authors' logs: they print no number, and decide nothing."""
+    """Whether the published side is the authors' logs, which decide nothing."""
     full_scale_only: bool = False
     own: bool = False
-    """Whether the sentence is the suite's."""
+    """Whether the sentence is this suite's, not the paper's."""
 
 
 NOT_RUN = ("ours: not run yet", "ours: not run at full scale")
 
 
-def judged(frame: pd.DataFrame, scale: str, sentences: Iterable[Sentence]) -> tuple[Claim, ...]:
-    """Return what becomes of sentences on a table."""
+def judge_all(frame: pd.DataFrame, scale: str, sentences: Iterable[Sentence]) -> tuple[Claim, ...]:
+    """Return the claims that sentences make on a table."""
     return tuple(judge(frame, scale, each) for each in sentences)
 
 
-def judge(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
-    """Return what becomes of one sentence."""
+def judge(frame: pd.DataFrame, scale: str, sentence: Sentence) -> Claim:
+    """Return the claim that one sentence makes on a table."""
     ours, printed = Side(frame, "ours"), Side(frame, "published")
-    condition, there = said.condition, said.in_print or said.condition
-    found = ours.answer(condition, level_of(condition))
-    mine = tell(ours, condition, said.about)
-    theirs = tell(printed, there, said.about) if said.print_ else ""
-    told = f"ours: {mine} ({ours.seeds(condition)})" if mine else NOT_RUN[scale == "paper"]
-    known = filter(None, (ours.of(leaf.difference) for leaf in condition.leaves()))
+    condition, in_print = sentence.condition, sentence.in_print or sentence.condition
+    answer = ours.answer(condition, level_per_difference(condition))
+    ours_words = describe_side(ours, condition, sentence.about)
+    theirs = describe_side(printed, in_print, sentence.about) if sentence.print_ else ""
+    ours_part = f"ours: {ours_words} ({ours.describe_seeds(condition)})"
+    ours_part = ours_part if ours_words else NOT_RUN[scale == "paper"]
+    estimates = filter(None, (ours.estimate(leaf.difference) for leaf in condition.leaves()))
     return Claim(
-        said.name,
-        said.text,
-        found,
+        sentence.name,
+        sentence.text,
+        answer,
         "; ".join(
             filter(
                 None,
                 [
-                    told,
-                    f"{'logged' if said.logs else 'reported'}: {theirs}" if theirs else "",
-                    said.remark,
+                    ours_part,
+                    f"{'logged' if sentence.logs else 'reported'}: {theirs}" if theirs else "",
+                    sentence.remark,
                 ],
             )
         ),
         scale,
-        printed.answer(there, 0.0) if said.print_ and not said.logs else None,
-        tuple(said.sources),
-        full_scale_only=said.full_scale_only,
-        few_seeds=any(each.paired == "client" for each in known),
-        ours=said.own,
+        printed.answer(in_print, 0.0) if sentence.print_ and not sentence.logs else None,
+        tuple(sentence.sources),
+        full_scale_only=sentence.full_scale_only,
+        few_seeds=any(estimate.paired == "client" for estimate in estimates),
+        ours=sentence.own,
     )
 
 
 Numbers = Mapping[str, float]
 
 
-def counted(
+def claim_on_numbers(
     name: str,
     text: str,
     scale: str,
@@ -124,45 +125,45 @@ def counted(
     *,
     theirs: Numbers | None = None,
     least: float = 1.0,
-    told: str = "{:.2f}",
+    template: str = "{:.2f}",
     ours_are: str = "ours (1 seed)",
     theirs_are: str = "the authors' logs",
     remark: str = "",
     **flags: Any,
 ) -> Claim:
-    """Return a sentence on numbers that stand in no table: it holds if at least a share of them
-    meets a condition. NaN is a number that is missing; logs of the authors are told beside it.
+    """Return a claim on numbers that are in no table: it holds if at least a share of them meets a
+    condition. NaN is a missing number; `theirs`, from the authors' logs, is only reported.
     """
 
     def answer(numbers: Numbers) -> bool | None:
         answers = [met(value) if value == value else None for value in numbers.values()]
-        return join(answers, ceil(least * len(answers))) if answers else None
+        return at_least_true(answers, ceil(least * len(answers))) if answers else None
 
-    def spoken(numbers: Numbers) -> str:
-        each = ((k, told.format(v) if v == v else "not known") for k, v in numbers.items())
-        return ", ".join(f"{name} {value}".strip() for name, value in each) or "not run"
+    def describe(numbers: Numbers) -> str:
+        texts = ((k, template.format(v) if v == v else "not known") for k, v in numbers.items())
+        return ", ".join(f"{name} {value}".strip() for name, value in texts) or "not run"
 
-    said = [
-        f"{ours_are}: {spoken(ours)}",
-        f"{theirs_are}: {spoken(theirs)}" if theirs else "",
+    parts = [
+        f"{ours_are}: {describe(ours)}",
+        f"{theirs_are}: {describe(theirs)}" if theirs else "",
         remark,
     ]
     if least < 1:
-        said.append(f"at least {ceil(least * len(ours))} of {len(ours)} are needed")
-    return Claim(name, text, answer(ours), "; ".join(filter(None, said)), scale, **flags)
+        parts.append(f"at least {ceil(least * len(ours))} of {len(ours)} are needed")
+    return Claim(name, text, answer(ours), "; ".join(filter(None, parts)), scale, **flags)
 
 
 def close(value: float) -> bool | None:
-    """Return whether a cosine, a rank correlation or a ratio is near one: it is from 0.9 on, it is
-    not below 0.5, and between them nothing is said.
+    """Return whether a cosine, a rank correlation or a ratio is near one: True from 0.9 on, False
+    below 0.5, None between.
     """
     return True if value >= 0.9 else False if value < 0.5 else None
 
 
 @dataclass(frozen=True)
 class Proposition:
-    """A statement on an equation: it is tried on the numbers of `propositions.csv` whose quantity
-    begins so.
+    """A statement on an equation, checked on the rows of `propositions.csv` whose quantity begins
+    with `quantity`.
     """
 
     name: str
@@ -172,29 +173,29 @@ class Proposition:
     on: str = "a toy with digits"
 
 
-def tried(
-    folder: Path, scale: str, said: Iterable[Proposition], numbers: pd.DataFrame | None = None
+def judge_propositions(
+    folder: Path, scale: str, statements: Iterable[Proposition], numbers: pd.DataFrame | None = None
 ) -> tuple[Claim, ...]:
-    """Return what becomes of a paper's statements on equations. They are checks of the suite's, on
-    data of its own, so the scale of runs does not enter them. Seeds count by their mean.
+    """Return claims on a paper's statements on equations. They are checked on toy data of this
+    suite, so the scale of runs does not matter. Seeds count by their mean.
     """
-    found = pd.read_csv(folder / "propositions.csv") if numbers is None else numbers
-    made = []
-    for each in said:
-        kept = found[found["quantity"].str.startswith(each.quantity)]
-        means = kept.groupby(["quantity", "round"], as_index=False)["value"].mean()
-        parts = {
+    rows = pd.read_csv(folder / "propositions.csv") if numbers is None else numbers
+    claims = []
+    for each in statements:
+        matching = rows[rows["quantity"].str.startswith(each.quantity)]
+        means = matching.groupby(["quantity", "round"], as_index=False)["value"].mean()
+        values = {
             f"{quantity.removeprefix(each.quantity).lstrip(', ')} round {round_}".strip(): value
             for quantity, round_, value in means.itertuples(index=False)
         }
-        seeds = kept["seed"].nunique()
+        seeds = matching["seed"].nunique()
         text = f"On {each.on}: {each.text}"
         ours = f"{each.quantity} ({f'means of {seeds} seeds' if seeds > 1 else '1 seed'})"
-        claim = counted(each.name, text, scale, parts, each.met, ours_are=ours, free=True)
-        made.append(replace(claim, ours=True))
-    return tuple(made)
+        claim = claim_on_numbers(each.name, text, scale, values, each.met, ours_are=ours, free=True)
+        claims.append(replace(claim, ours=True))
+    return tuple(claims)
 
 
 def wide(frame: pd.DataFrame, side: str) -> pd.DataFrame:
-    """One side of a long table, `published` or `ours`, rows against columns."""
+    """Return one side of a long table, `published` or `ours`, rows against columns."""
     return frame.pivot(index="row", columns="column", values=side).astype(float)

@@ -8,11 +8,11 @@ from math import nan
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.claims.claim_evidence import join
-from repfl.paper_tables.core.claims.sentences import counted
+from repfl.paper_tables.core.claims.claim_evidence import at_least_true
+from repfl.paper_tables.core.claims.sentences import claim_on_numbers
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.statistics.intervals import FEWEST
+from repfl.paper_tables.core.statistics.intervals import MIN_RUNS
 
 
 def _roughness(curve: pd.Series) -> float:
@@ -29,9 +29,9 @@ def smoothest(
     claim: tuple[str, str, str],
     full_scale_only: bool = False,
 ) -> Claim:
-    """Return whether a method's curves move least from round to round, compared run by run over
-    common seeds: the mean of several runs is smoother than each of them. A claim is its id, its
-    text and its scale.
+    """Return the claim that a method's curves change least from round to round, compared run by run
+    over common seeds: a mean of several runs is smoother than each of them. `claim` is its id, text
+    and scale.
     """
     by_run = runs.sort_values("round").groupby(["column", "label", "seed"])["value"]
     changes = by_run.agg(_roughness).unstack("seed")
@@ -40,14 +40,16 @@ def smoothest(
     for key, column in columns.items():
         smoother, compared = [], 0
         for rival in rivals:
-            both = changes.reindex([(key, own), (key, rival)]).dropna(axis="columns")
-            if not both.shape[1]:
+            pair = changes.reindex([(key, own), (key, rival)]).dropna(axis="columns")
+            if not pair.shape[1]:
                 continue
-            mine, other = both.mean(axis="columns")
+            own_change, rival_change = pair.mean(axis="columns")
             compared += 1
-            seeds.append(both.shape[1])
-            if other < mine:
-                smoother.append(f"{rival} {other:.2f} against {mine:.2f} points a round")
+            seeds.append(pair.shape[1])
+            if rival_change < own_change:
+                smoother.append(
+                    f"{rival} {rival_change:.2f} against {own_change:.2f} points a round"
+                )
         answers.append(False if smoother else True if compared == len(rivals) else None)
         if compared:
             parts.append(
@@ -55,30 +57,30 @@ def smoothest(
                 f" {len(smoother)} of them smoother{' (' if smoother else ''}"
                 f"{', '.join(smoother)}{')' if smoother else ''}"
             )
-    told = "; ".join(parts) or "no run has ended"
-    told += f"; common seeds: {min(seeds)}" if seeds else ""
+    detail = "; ".join(parts) or "no run has ended"
+    detail += f"; common seeds: {min(seeds)}" if seeds else ""
     name, text, scale = claim
     return Claim(
         name,
         text,
-        join(answers, len(answers)),
-        told,
+        at_least_true(answers, len(answers)),
+        detail,
         scale,
         full_scale_only=full_scale_only,
-        few_seeds=min(seeds, default=0) < FEWEST,
+        few_seeds=min(seeds, default=0) < MIN_RUNS,
     )
 
 
 def work(evidence: Evidence, row: str, column: str) -> float:
-    """Return the multiply-adds of a client in a round of training, mean over finished runs; NaN of
-    runs that counted none.
+    """Return the multiply-adds per client and training round, mean over finished runs; NaN if they
+    were not counted.
     """
     fields = ["work.multiply_adds", "work.clients", "work.rounds"]
     cells = evidence.cells
-    mine = cells[(cells["row"] == row) & (cells["column"] == column) & (cells["status"] == "done")]
-    if not set(fields) <= set(mine.columns):
+    done = cells[(cells["row"] == row) & (cells["column"] == column) & (cells["status"] == "done")]
+    if not set(fields) <= set(done.columns):
         return nan
-    total, clients, rounds = (mine[field].astype(float) for field in fields)
+    total, clients, rounds = (done[field].astype(float) for field in fields)
     return float((total / clients / rounds).mean())
 
 
@@ -90,7 +92,7 @@ def same_work(
     columns: Mapping[str, str],
     most: float,
 ) -> Claim:
-    """Return whether the first method of each pair takes no more than `most` times the operations
+    """Return the claim that the first method of each pair takes at most `most` times the operations
     of the second, in every column.
     """
     ratios = {
@@ -98,14 +100,14 @@ def same_work(
         for key, label in columns.items()
         for own, other in pairs
     }
-    known = {place: ratio for place, ratio in ratios.items() if ratio == ratio}
-    return counted(
+    measured = {place: ratio for place, ratio in ratios.items() if ratio == ratio}
+    return claim_on_numbers(
         name,
         text,
         evidence.scale,
-        known or {"": nan},
+        measured or {"": nan},
         lambda ratio: ratio <= most,
-        told="{:.3f}",
+        template="{:.3f}",
         ours_are="multiply-adds of a client and round, counted in training",
         few_seeds=False,
     )
@@ -119,27 +121,27 @@ def protocol(
     used: Mapping[str, str],
     rows: pd.DataFrame,
 ) -> Claim:
-    """Return whether cells are planned as the text says: published `rows` of these metrics against
-    fields of the cells, exactly, at the paper scale.
+    """Return the claim that cells are planned as the text says: published `rows` of these metrics
+    equal fields of the cells, at the paper scale.
     """
-    stated = dict(zip(rows["metric"], rows["value"], strict=True))
-    found = {
+    published = dict(zip(rows["metric"], rows["value"], strict=True))
+    planned = {
         metric: sorted({float(value) for value in cells[field]}) if field in cells else []
         for metric, field in used.items()
     }
     same = all(
-        len(values) == 1 and abs(values[0] - stated[metric]) < EXACTLY
-        for metric, values in found.items()
+        len(values) == 1 and abs(values[0] - published[metric]) < SETTING_TOLERANCE
+        for metric, values in planned.items()
     )
-    said = ", ".join(
+    settings = ", ".join(
         f"{metric.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"
-        for metric, values in found.items()
+        for metric, values in planned.items()
     )
     return Claim(
         name,
         text,
         same if len(cells) and evidence.scale == "paper" else None,
-        f"settings of the {evidence.scale} scale: {said}"
+        f"settings of the {evidence.scale} scale: {settings}"
         if len(cells)
         else f"no cell at the {evidence.scale} scale",
         evidence.scale,
@@ -148,5 +150,5 @@ def protocol(
     )
 
 
-EXACTLY = 1e-9
-"""Settings are whole or short decimals, which floats hold no closer."""
+SETTING_TOLERANCE = 1e-9
+"""Settings are whole numbers or short decimals, which floats hold no closer."""

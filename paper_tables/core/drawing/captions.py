@@ -20,20 +20,21 @@ POINT_WORDS = {
     "start": "at the start of a round",
 }
 SCALES = {"paper": "full scale", "desk": "reduced run", "smoke": "toy run"}
-"""What scales are called where people read."""
+"""How captions call the scales."""
 AVERAGE_WORDS = {"clients": "unweighted mean over clients", "pooled": "pooled over all test images"}
 
 
 def kind_of_run(scale: str) -> str:
-    """Return what a scale is called, as the beginning of a sentence."""
+    """Return how a sentence begins that names a scale."""
     return SCALES.get(scale, "runs").capitalize()
 
 
 def caption(
     evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool = True, size: str = ""
 ) -> str:
-    """A caption: what is shown, the metric and rule where it is accuracy, scale, seeds, floor;
-    `size` is what the scale is called instead. It tells of what has run, if anything has.
+    """Return a caption: what is shown, metric and rule if it is accuracy, scale, seeds and floor.
+    `size` replaces the name of the scale. Finished runs are described, or the planned ones if none
+    is.
     """
     cells = evidence.cells
     if cells.empty:
@@ -41,18 +42,18 @@ def caption(
     done = cells[cells["status"] == "done"]
     cells = cells if done.empty else done
 
-    def words(name: str, dictionary: Mapping[str, str]) -> str:
+    def in_words(name: str, wording: Mapping[str, str]) -> str:
         values = sorted(cells[name].dropna().unique()) if name in cells else []
-        return dictionary.get(str(values[0]), str(values[0])) if len(values) == 1 else ""
+        return wording.get(str(values[0]), str(values[0])) if len(values) == 1 else ""
 
     metric = ", ".join(
-        w
-        for w in (
-            words("recipe.evaluation.average", AVERAGE_WORDS),
-            words("recipe.evaluation.point", POINT_WORDS),
-            words("recipe.evaluation.rule", RULE_WORDS),
+        word
+        for word in (
+            in_words("recipe.evaluation.average", AVERAGE_WORDS),
+            in_words("recipe.evaluation.point", POINT_WORDS),
+            in_words("recipe.evaluation.rule", RULE_WORDS),
         )
-        if w
+        if word
     )
     scale = _size(cells, size or kind_of_run(evidence.scale))
     if not accuracy:
@@ -67,8 +68,8 @@ def caption(
 
 
 def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
-    """What stands above every figure: kind of run, data, clients, rounds and seeds of the finished
-    runs, or of those among some cells.
+    """Return the line above a figure: kind of run, data, clients, rounds and seeds of the finished
+    runs, or of those among `cells`.
     """
     cells = evidence.cells if cells is None else cells
     done = cells[cells["status"] == "done"]
@@ -77,7 +78,7 @@ def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
     return _size(done, kind_of_run(evidence.scale))
 
 
-def _size(cells: pd.DataFrame, named: str) -> str:
+def _size(cells: pd.DataFrame, kind: str) -> str:
     seeds = sorted(set(cells["seed"]))
     count = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    return f"{named}: {setting(cells)}, {count} ({', '.join(map(str, seeds))})"
+    return f"{kind}: {setting(cells)}, {count} ({', '.join(map(str, seeds))})"

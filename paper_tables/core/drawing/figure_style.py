@@ -17,7 +17,7 @@ PALETTE: tuple[Any, ...] = (
     "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#56b4e9", "#949494",
 )  # fmt: skip
 """Seaborn's colour-blind-safe colours without the two that are too pale for lines, written out so
-that a table waits for no drawing. Lines differ in dash and marker as well.
+that tables do not import Seaborn. Lines also differ in dash and marker.
 """
 DASHES: tuple[Any, ...] = (
     "-",
@@ -60,8 +60,8 @@ def panels(canvas: Canvas, count: int, per_row: int, **options: Any) -> list[Axe
     """Return a grid of axes, without the unused ones."""
     rows = -(-count // per_row)
     axes = canvas.subplots(rows, min(per_row, count), squeeze=False, **options).ravel()
-    for spare in axes[count:]:
-        spare.remove()
+    for unused in axes[count:]:
+        unused.remove()
     return list(axes[:count])
 
 
@@ -89,7 +89,7 @@ METHODS: dict[str, tuple[int, int]] = {
 
 
 def look(colour: int, dash: int | None = None) -> dict[str, Any]:
-    """Return colour, dash and mark of a line."""
+    """Return colour, dash and marker of a line."""
     dash = colour if dash is None else dash
     return {
         "color": PALETTE[colour % len(PALETTE)],
@@ -101,30 +101,30 @@ def look(colour: int, dash: int | None = None) -> dict[str, Any]:
 
 
 def looks(labels: Sequence[str], own: str = "") -> dict[str, dict[str, Any]]:
-    """Return the look of every line: a paper's own method in black, other methods the same in all
-    figures, their variants in their colour, and what is no method by its place.
+    """Return the style of every line: a paper's own method in black, other methods the same in all
+    figures, their variants in their colour, and labels that are no method by their position.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for place, label in enumerate(labels):
+    styles: dict[str, dict[str, Any]] = {}
+    for index, label in enumerate(labels):
         name = label.partition(",")[0]
         if own and name == own:
-            found[label] = look(0, 0 if label == own else place) | {"color": "black"}
-            found[label] |= {"linewidth": 2.0, "zorder": 5} if label == own else {}
+            styles[label] = look(0, 0 if label == own else index) | {"color": "black"}
+            styles[label] |= {"linewidth": 2.0, "zorder": 5} if label == own else {}
         elif name in METHODS:
             colour, dash = METHODS[name]
-            found[label] = look(colour, dash if label == name else dash + place)
+            styles[label] = look(colour, dash if label == name else dash + index)
         else:
-            found[label] = look(place)
-    return found
+            styles[label] = look(index)
+    return styles
 
 
 def literal(name: str) -> str:
-    """Return a name in which dollar signs begin no formula."""
+    """Return a name whose dollar signs do not start a formula."""
     return name.replace("$", r"\$")
 
 
 def not_run(axes: Axes) -> None:
-    """Let an empty panel say why, without an axis of numbers that mean nothing."""
+    """Write the reason into an empty panel, and remove its axis ticks."""
     axes.text(
         0.5, 0.5, "not run at this scale", transform=axes.transAxes, ha="center", color="0.35"
     )
@@ -133,7 +133,7 @@ def not_run(axes: Axes) -> None:
 
 
 def handle(label: str, **style: Any) -> Line2D:
-    """Return an entry of a legend."""
+    """Return a legend entry."""
     return Line2D([], [], label=label, **{"color": "0.35", **style})
 
 
@@ -144,18 +144,18 @@ def legend_below(
     title: str = "",
     order: Sequence[str] = (),
 ) -> None:
-    """Draw one legend of all that some panel shows, in as many columns as fit, ours before logs."""
-    found: dict[str, Any] = {}
+    """Draw one legend for all panels, in as many columns as fit, our lines before the logs."""
+    handles: dict[str, Any] = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            known = found.get(label)
-            hollow = isinstance(known, Line2D) and known.get_markerfacecolor() == "white"
-            found[label] = handle if known is None or hollow else known
-    names = [name for name in map(literal, order) if name in found]
-    names += [name for name in found if name not in names]
+            earlier = handles.get(label)
+            hollow = isinstance(earlier, Line2D) and earlier.get_markerfacecolor() == "white"
+            handles[label] = handle if earlier is None or hollow else earlier
+    names = [name for name in map(literal, order) if name in handles]
+    names += [name for name in handles if name not in names]
     fits = int(canvas.get_size_inches()[0] / (0.6 + 0.075 * max(map(len, names), default=0)))
     canvas.legend(
-        [found[name] for name in names],
+        [handles[name] for name in names],
         names,
         loc="outside lower center",
         ncols=max(1, min(columns or fits, len(names))),

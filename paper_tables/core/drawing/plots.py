@@ -15,14 +15,14 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core.drawing import figure_style
 
-FEW = 12
-"""Lines of so few points have marks; one of a single point would not show without."""
+MAX_MARKED = 12
+"""Points of a line up to which it has markers; a single point would not show without."""
 
 
 # -- lines -----------------------------------------------------------------------------------------
 
 LOG = "authors' log"
-"""The kind of a line that is not ours."""
+"""The `kind` of lines from the authors' logs."""
 
 
 def curves(
@@ -33,14 +33,14 @@ def curves(
     x: str = "round",
     bands: Sequence[str] = (),
 ) -> None:
-    """Draw lines of `mean` against `x`, one per label, some with bands from `low` to `high`, and
-    hollow marks for lines whose `kind` is that of the authors' logs.
+    """Draw lines of `mean` against `x`, one per label, with bands from `low` to `high` for the
+    labels in `bands`, and hollow markers for lines from the authors' logs.
     """
     logged = data["kind"] == LOG if "kind" in data else pd.Series(False, index=data.index)
     for label, style in styles.items():
         line = data[(data["label"] == label) & ~logged].sort_values(x)
         if len(line):
-            plain = {**style, "marker": style["marker"] if len(line) <= FEW else ""}
+            plain = {**style, "marker": style["marker"] if len(line) <= MAX_MARKED else ""}
             axes.plot(line[x], line["mean"], label=figure_style.literal(label), **plain)
         if label in bands and len(line):
             colour = style["color"]
@@ -48,8 +48,8 @@ def curves(
         log = data[(data["label"] == label) & logged].sort_values(x)
         if len(log):
             hollow = {**style, "markerfacecolor": "white", "linewidth": 0.6, "alpha": 0.9}
-            own = "_log" if len(line) else figure_style.literal(label)
-            axes.plot(log[x], log["mean"], label=own, **hollow)
+            label_of_log = "_log" if len(line) else figure_style.literal(label)
+            axes.plot(log[x], log["mean"], label=label_of_log, **hollow)
 
 
 MARGIN = 0.06
@@ -67,29 +67,29 @@ def limits(values: np.ndarray) -> tuple[float, float]:
     return max(0.0, low - 2 * MARGIN * gap), min(100.0, top) if high <= 100 else high
 
 
-MANY = 6
-"""Of more lines only the paper's own method has a band."""
-SQUEEZED = 5.0
-"""Points below all other lines from which on one line does not set the limits of a panel."""
+MAX_BANDS = 6
+"""Lines of a panel up to which all have a band; of more, only the paper's own method."""
+OUTLIER_GAP = 5.0
+"""Points below all other lines from which on one line does not set a panel's limits."""
 
 
 def focus(axes: Axes, data: pd.DataFrame) -> None:
-    """Set the limits of a panel of percentages to where its lines are once they have risen. Lines
-    that end far below all others would squeeze these, and are named at the foot of the panel.
+    """Set the limits of a panel of percentages to the range of its lines after the first fifth of
+    the rounds. Lines that end far below all others are left out and named at the foot of the panel.
     """
-    turn = data["round"] if "round" in data else pd.Series(0, index=data.index)
-    risen = data[turn >= turn.max() / 5]
-    order = data.loc[turn.sort_values(kind="stable").index].groupby("label")["mean"].last()
-    order, far = order.dropna().sort_values(), list[str]()
-    while len(order) > 3 and (gap := order.iloc[1] - order.iloc[0]) > SQUEEZED:
-        if gap < order.iloc[-1] - order.iloc[1]:
+    rounds = data["round"] if "round" in data else pd.Series(0, index=data.index)
+    late = data[rounds >= rounds.max() / 5]
+    last_values = data.loc[rounds.sort_values(kind="stable").index].groupby("label")["mean"].last()
+    last_values, outliers = last_values.dropna().sort_values(), list[str]()
+    while len(last_values) > 3 and (gap := last_values.iloc[1] - last_values.iloc[0]) > OUTLIER_GAP:
+        if gap < last_values.iloc[-1] - last_values.iloc[1]:
             break
-        far.append(f"{order.index[0]} ends at {order.iloc[0]:.0f} %")
-        order = order.iloc[1:]
-    shown = risen.loc[risen["label"].isin(order.index), "mean"].to_numpy(dtype=float)
-    axes.set_ylim(*limits(shown))
+        outliers.append(f"{last_values.index[0]} ends at {last_values.iloc[0]:.0f} %")
+        last_values = last_values.iloc[1:]
+    values = late.loc[late["label"].isin(last_values.index), "mean"].to_numpy(dtype=float)
+    axes.set_ylim(*limits(values))
     axes.text(
-        *(0.98, 0.02, "; ".join(far)),
+        *(0.98, 0.02, "; ".join(outliers)),
         transform=axes.transAxes,
         ha="right",
         fontsize=7,
@@ -111,18 +111,18 @@ def curve_panels(
     by: str = "column",
     styles: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Canvas:
-    """Draw a panel per column that has lines, with the authors' logs and the `reported` values by
-    column and label in the same axes, at the right end.
+    """Draw a panel per column that has lines, with the authors' logs in the same axes, and the
+    `reported` values by column and label at the right end.
     """
     printed, styles = reported or {}, styles or figure_style.looks(labels, own)
     with_runs = {key for key in titles if (data[by] == key).any()}
     shown = [key for key in titles if key in with_runs] or list(titles)[:1]
-    wide = min(PER_ROW, len(shown))
-    canvas = sheet(max(5.5, 3.4 * wide), 2.7 * -(-len(shown) // wide) + 0.8)
-    axes = figure_style.panels(canvas, len(shown), wide)
+    per_row = min(PER_ROW, len(shown))
+    canvas = sheet(max(5.5, 3.4 * per_row), 2.7 * -(-len(shown) // per_row) + 0.8)
+    axes = figure_style.panels(canvas, len(shown), per_row)
     for panel, key in zip(axes, shown, strict=True):
         lines = data[data[by] == key]
-        banded = labels if len(labels) <= MANY else [own]
+        banded = labels if len(labels) <= MAX_BANDS else [own]
         curves(panel, lines, styles, bands=banded if "low" in lines else ())
         ours = lines[lines["kind"] != LOG] if "kind" in lines else lines
         panel.set_title(
@@ -135,7 +135,7 @@ def curve_panels(
             continue
         at_the_end(panel, float(lines["round"].max()), values, styles)
         focus(panel, with_ends(lines, values))
-    for panel in axes[::wide]:
+    for panel in axes[::per_row]:
         panel.set_ylabel("Accuracy (%)")
     left_out = [
         figure_style.literal(title) for key, title in titles.items() if key not in with_runs
@@ -148,7 +148,7 @@ def curve_panels(
 
 
 def hollow(axes: Axes, label: str) -> None:
-    """Add what hollow marks mean to the legend."""
+    """Add a legend entry for hollow markers."""
     axes.plot([], [], "o", label=label, markerfacecolor="white", color="0.35", markersize=3.5)
 
 
@@ -187,18 +187,18 @@ def at_the_end(
 def dots(
     axes: Axes, values: pd.DataFrame, groups: Sequence[str], styles: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Draw groups of means with their deviation: reported ones hollow, ours filled beside them;
-    `values` has the index (label, group) and ours, std, published, published_std.
+    """Draw groups of means with their deviation: reported ones hollow, ours filled beside them.
+    `values` has the index (label, group) and the columns ours, std, published, published_std.
     """
     width = 0.84 / max(1, len(styles))
-    places = np.arange(len(groups), dtype=float)
+    positions = np.arange(len(groups), dtype=float)
     table = values.reindex(columns=["ours", "std", "published", "published_std"])
 
     def column(name: str, label: str) -> np.ndarray:
-        return np.array([float(table[name].get((label, g), np.nan)) for g in groups])
+        return np.array([float(table[name].get((label, group), np.nan)) for group in groups])
 
     for index, (label, style) in enumerate(styles.items()):
-        x = places + (index - (len(styles) - 1) / 2) * width
+        x = positions + (index - (len(styles) - 1) / 2) * width
         base = {"color": style["color"], "fmt": style["marker"], "elinewidth": 1.0}
         for side, shift, filled in (("published", -0.12, False), ("ours", 0.12, True)):
             means = column(side, label)
@@ -212,27 +212,27 @@ def dots(
                 markerfacecolor=style["color"] if filled else "white",
                 **base,
             )
-    axes.set_xticks(places, list(groups))
+    axes.set_xticks(positions, list(groups))
     axes.grid(axis="x", visible=False)
 
 
 def ridge(axes: Axes, samples: Sequence[np.ndarray], labels: Sequence[str], step: float) -> None:
     """Draw overlapping densities of shares in 0..1, one line per sample, the first on top:
-    histograms, smoothed over at least their `step`.
+    histograms, smoothed over at least `step`.
     """
     limits, width = (0.0, 1.0), max(0.03, 0.6 * step)
     grid = np.linspace(*limits, 241)
-    for place, sample in enumerate(samples):
-        base = len(samples) - 1 - place
+    for index, sample in enumerate(samples):
+        base = len(samples) - 1 - index
         counts, edges = np.histogram(sample, bins=200, range=limits)
         centres = (edges[:-1] + edges[1:]) / 2
         density = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2) @ counts
         height = 1.45 * density / max(float(density.max()), 1e-12)
-        colour = figure_style.PALETTE[place % len(figure_style.PALETTE)]
+        colour = figure_style.PALETTE[index % len(figure_style.PALETTE)]
         axes.fill_between(
-            grid, base, base + height, color=colour, alpha=0.75, linewidth=0, zorder=place + 1
+            grid, base, base + height, color=colour, alpha=0.75, linewidth=0, zorder=index + 1
         )
-        axes.plot(grid, base + height, color="white", linewidth=1, zorder=place + 1)
+        axes.plot(grid, base + height, color="white", linewidth=1, zorder=index + 1)
     axes.set_yticks(range(len(samples)), list(reversed(list(labels))))
     axes.set_xlim(*limits)
     axes.set_ylim(0, len(samples) + 0.6)
@@ -240,11 +240,11 @@ def ridge(axes: Axes, samples: Sequence[np.ndarray], labels: Sequence[str], step
 
 
 HEAT = "mako_r"
-"""Perceptually uniform, and readable in grey."""
+"""A perceptually uniform colour map that is readable in grey."""
 
 
 def heat(axes: Axes, values: np.ndarray, *, top: float, bottom: float = 0.0) -> None:
-    """Draw a heat map of values from `bottom`, mostly zero, to `top`."""
+    """Draw a heat map of mostly zero values from `bottom` to `top`."""
     colours = sns.color_palette(HEAT, as_cmap=True)
     axes.imshow(values, aspect="auto", interpolation="nearest", cmap=colours, vmin=bottom, vmax=top)
     axes.set_xticks([])

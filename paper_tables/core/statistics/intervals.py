@@ -11,16 +11,16 @@ import numpy as np
 from scipy import optimize, special
 
 LEVEL = 0.95
-FEWEST = 3
-"""Of fewer runs the deviation alone says too little."""
+MIN_RUNS = 3
+"""Runs from which their standard deviation alone gives an interval."""
 DEVIATIONS = np.linspace(-8.0, 8.0, 401)
-"""Where a posterior is evaluated, in standard deviations of its prior."""
+"""Grid on which a posterior is evaluated, in standard deviations of its prior."""
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is expected of the logarithm of a variance between runs, in squared points: a normal
-    distribution of this mean and variance.
+    """Prior of the logarithm of a variance between runs, in squared points: a normal distribution
+    of this mean and variance.
     """
 
     mean: float
@@ -29,7 +29,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Variance:
-    """A variance between runs, and how many degrees of freedom its knowledge is worth."""
+    """A variance between runs, and its degrees of freedom."""
 
     variance: float
     df: float
@@ -53,23 +53,23 @@ class Spread:
 
 
 def spread(values: Sequence[float], expected: Prior | None = None) -> Spread:
-    """Return mean, deviation and interval of the finite values, with what a noise model expects."""
-    kept = np.asarray([v for v in values if np.isfinite(v)], dtype=float)
-    if not len(kept):
+    """Return mean, deviation and interval of the finite values, given a prior of their variance."""
+    finite = np.asarray([v for v in values if np.isfinite(v)], dtype=float)
+    if not len(finite):
         return Spread(nan, nan, nan, nan, 0)
-    mean, std = float(kept.mean()), float(kept.std(ddof=1)) if len(kept) > 1 else nan
+    mean, std = float(finite.mean()), float(finite.std(ddof=1)) if len(finite) > 1 else nan
     half = df = nan
-    if expected is not None or len(kept) >= FEWEST:
-        known = pooled(expected, (std**2, len(kept) - 1))
-        half, df = float(half_width(known.variance, known.df, 1 / len(kept))), known.df
-    return Spread(mean, std, mean - half, mean + half, len(kept), df)
+    if expected is not None or len(finite) >= MIN_RUNS:
+        noise = pooled(expected, (std**2, len(finite) - 1))
+        half, df = float(half_width(noise.variance, noise.df, 1 / len(finite))), noise.df
+    return Spread(mean, std, mean - half, mean + half, len(finite), df)
 
 
-def pooled(prior: Prior | None, *known: tuple[float, float]) -> Variance:
-    """Return one variance out of several (variance, degrees of freedom): each weighs by its degrees
-    of freedom, and moves the prior if there is one.
+def pooled(prior: Prior | None, *variances: tuple[float, float]) -> Variance:
+    """Return one variance from several (variance, degrees of freedom), weighted by degrees of
+    freedom and combined with the prior if there is one.
     """
-    parts = [(variance, df) for variance, df in known if df > 0 and isfinite(variance)]
+    parts = [(variance, df) for variance, df in variances if df > 0 and isfinite(variance)]
     df = sum(df for _, df in parts)
     if prior is None:
         return Variance(sum(variance * df for variance, df in parts) / df if df else nan, df)
@@ -89,7 +89,7 @@ def _inverse_trigamma(value: float) -> float:
 
 
 def half_width(variance: Any, df: Any, share: Any) -> Any:
-    """Half of a t interval; `share` is what is left of one run's variance, such as 1/n of a mean
-    over n runs. Arrays go through.
+    """Return half of a t interval; `share` scales the variance of one run, such as 1/n for a mean
+    over n runs. Arguments may be arrays.
     """
     return special.stdtrit(df, (1 + LEVEL) / 2) * np.sqrt(np.asarray(variance) * share)

@@ -34,14 +34,14 @@ def groups_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the variance of each cell with several seeds (columns `GROUPS`), from accuracies in
     percent (columns `RUNS`).
     """
-    found = []
+    groups = []
     for labels, cell in runs.groupby(["pool", "setting", "method", "variant"], sort=True):
         if len(cell) > 1:
             # equal accuracies of a few hundred images are equal by their rounding
-            least = (100 / float(cell["n_test"].iloc[0])) ** 2 / 12
-            variance = max(float(cell["value"].var(ddof=1)), least)
-            found.append((*labels[:-1], variance, len(cell) - 1, bool(cell["shared"].iloc[0])))
-    return pd.DataFrame(found, columns=list(GROUPS))
+            rounding_variance = (100 / float(cell["n_test"].iloc[0])) ** 2 / 12
+            variance = max(float(cell["value"].var(ddof=1)), rounding_variance)
+            groups.append((*labels[:-1], variance, len(cell) - 1, bool(cell["shared"].iloc[0])))
+    return pd.DataFrame(groups, columns=list(GROUPS))
 
 
 @dataclass(frozen=True)
@@ -52,35 +52,35 @@ class Noise:
     _cache: dict[tuple[str, str, str], Prior] = field(default_factory=dict)
 
     def expected(self, pool: str, setting: str, method: str) -> Prior:
-        """Return what the other cells of a pool say about the variance of one cell. Its own runs
-        are left out, so that they count once.
+        """Return the prior for the variance of one cell from the other cells of a pool. Its own
+        runs are left out, so that they count once.
         """
         key = (pool, setting, method)
         if key not in self._cache:
-            own = (self.groups["setting"] == setting) & (self.groups["method"] == method)
-            self._cache[key] = predict(self.groups[(self.groups["pool"] == pool) & ~own])
+            same_cell = (self.groups["setting"] == setting) & (self.groups["method"] == method)
+            self._cache[key] = predict(self.groups[(self.groups["pool"] == pool) & ~same_cell])
         return self._cache[key]
 
 
 def predict(groups: pd.DataFrame) -> Prior:
-    """Return what to expect of another cell like these (empirical Bayes, with priors that carry it
-    if there are few cells).
+    """Return the prior for the variance of another cell like these (empirical Bayes; fixed priors
+    take over if there are few cells).
     """
     half = groups["df"].to_numpy(dtype=float)[:, None] / 2
     logs = np.log(groups["variance"].to_numpy(dtype=float))[:, None]
     logs = logs - special.digamma(half) + np.log(half)
     # rows of one column whose seeds share their partitions err together: all of them count as one
     rows = groups.groupby("setting")["df"].transform("size").to_numpy(dtype=float)
-    together = np.where(groups["shared"].to_numpy(dtype=bool), rows, 1.0)[:, None]
-    weight = 1 / (special.polygamma(1, half) * together + SPREADS**2)  # [cells, spreads]
+    correlated = np.where(groups["shared"].to_numpy(dtype=bool), rows, 1.0)[:, None]
+    weight = 1 / (special.polygamma(1, half) * correlated + SPREADS**2)  # [cells, spreads]
     precision = 1 / MEAN_VARIANCE + weight.sum(axis=0)
     mean = (weight * logs).sum(axis=0) / precision
     likely = np.log(weight).sum(axis=0) - np.log(precision) - (weight * logs**2).sum(axis=0)
     likely = (likely + mean**2 * precision - np.log(SPREADS) ** 2 / SPREAD_VARIANCE) / 2
     share = special.softmax(likely)
-    middle = float(share @ mean)
-    return Prior(middle, float(share @ (1 / precision + SPREADS**2 + (mean - middle) ** 2)))
+    centre = float(share @ mean)
+    return Prior(centre, float(share @ (1 / precision + SPREADS**2 + (mean - centre) ** 2)))
 
 
-UNKNOWN = Noise()
-"""What is expected if no cell has several seeds."""
+NO_GROUPS = Noise()
+"""The noise model if no cell has several seeds."""

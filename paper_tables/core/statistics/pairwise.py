@@ -19,7 +19,7 @@ from scipy import stats
 from repfl.paper_tables.core.statistics import noise
 from repfl.paper_tables.core.statistics.intervals import LEVEL, half_width, pooled
 
-FEWEST_BLOCKS = 3
+MIN_BLOCKS = 3
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,13 @@ class Pairs:
     blocks: int = 0
 
     @property
-    def half(self) -> pd.Series:
-        """Half of the 95 % interval of each row's mean, without what all rows of a study share."""
-        known = self.variances
-        half = half_width(known["variance"], known["df"], 1 / max(1, self.blocks))
-        return pd.Series(half, index=known.index, dtype=float)
+    def half_widths(self) -> pd.Series:
+        """Half of the 95 % interval of each row's mean, without effects that all rows of a study
+        share.
+        """
+        variances = self.variances
+        widths = half_width(variances["variance"], variances["df"], 1 / max(1, self.blocks))
+        return pd.Series(widths, index=variances.index, dtype=float)
 
     def error(self, first: str, second: str) -> tuple[float, float]:
         """Return the standard error of a difference of means and its degrees of freedom (Welch),
@@ -45,11 +47,11 @@ class Pairs:
         if not {first, second} <= set(self.variances.index):
             return nan, nan
         variance, df = (self.variances.loc[[first, second], name] for name in ("variance", "df"))
-        whole = float(variance.sum())
-        square = float((variance**2 / df).sum())
-        return sqrt(whole / self.blocks), whole**2 / square if square else float(df.min())
+        total = float(variance.sum())
+        squared = float((variance**2 / df).sum())
+        return sqrt(total / self.blocks), total**2 / squared if squared else float(df.min())
 
-    def apart(self, first: str, second: str) -> float:
+    def critical_difference(self, first: str, second: str) -> float:
         """Return how far the means of two rows must lie from each other to differ significantly,
         whichever pair one looks at: half of their simultaneous 95 % interval.
         """
@@ -62,7 +64,7 @@ class Pairs:
         )
 
     def p(self, first: str, second: str, gap: float) -> float:
-        """Return how often two of so many equal rows are this far apart."""
+        """Return the probability that two of as many equal rows differ by at least this gap."""
         error, df = self.error(first, second)
         if np.isnan(error) or np.isnan(gap):
             return nan
@@ -98,34 +100,41 @@ def pairs(parts: Iterable[pd.DataFrame]) -> Pairs:
 
 
 def moderated(variances: pd.Series, df: pd.Series) -> pd.DataFrame:
-    """Return the variances of rows and their degrees of freedom, each moved towards those of the
-    others the more, the fewer degrees of freedom it has and the more alike the others are.
+    """Return each row's variance and degrees of freedom, shrunk towards those of the other rows:
+    the more so, the fewer its own degrees of freedom and the more alike the others are.
     """
     names = [str(name) for name in variances.index]
     groups = pd.DataFrame(
         {"setting": names, "variance": variances.to_numpy().clip(1e-12), "df": df.to_numpy()}
     ).assign(shared=False)
-    known = [
-        pooled(noise.predict(groups.drop(index=place)), (row["variance"], row["df"]))
-        for place, row in groups.iterrows()
+    pooled_variances = [
+        pooled(noise.predict(groups.drop(index=index)), (row["variance"], row["df"]))
+        for index, row in groups.iterrows()
     ]
-    # the others know nothing of a loud row among quiet ones: no variance is made smaller
-    own = groups["variance"]
-    told = {"variance": [max(each.variance, v) for each, v in zip(known, own, strict=True)]}
-    return pd.DataFrame(told | {"df": [each.df for each in known]}, index=variances.index)
+    # a noisy row among quiet ones would look too quiet: no variance is made smaller
+    raw = groups["variance"]
+    table = {
+        "variance": [
+            max(variance.variance, floor)
+            for variance, floor in zip(pooled_variances, raw, strict=True)
+        ]
+    }
+    return pd.DataFrame(
+        table | {"df": [variance.df for variance in pooled_variances]}, index=variances.index
+    )
 
 
 def against_leader(wide: pd.DataFrame, leader: str) -> pd.DataFrame:
-    """Return every row's mean difference to one over columns (column, study), and its chance.
+    """Return every row's mean difference to one over columns (column, study), and its p value.
 
-    The leader is found in the same data, so a correction for the number of comparisons with it,
+    The leader is chosen from the same data, so a correction for the number of comparisons with it,
     such as Holm's, is not enough: p is for all pairs.
     """
     gaps = wide.drop(index=leader).sub(wide.loc[leader], axis="columns")
     blocks, means = gaps.notna().sum(axis="columns"), gaps.mean(axis="columns")
-    known = pairs(part.T for _, part in wide.T.groupby("column"))
-    p = [
-        Pairs(known.variances, count).p(str(name), leader, gap) if count >= FEWEST_BLOCKS else nan
+    row_pairs = pairs(part.T for _, part in wide.T.groupby("column"))
+    p_values = [
+        Pairs(row_pairs.variances, count).p(str(name), leader, gap) if count >= MIN_BLOCKS else nan
         for name, gap, count in zip(means.index, means, blocks, strict=True)
     ]
-    return pd.DataFrame({"difference": means, "p": p, "blocks": blocks})
+    return pd.DataFrame({"difference": means, "p": p_values, "blocks": blocks})

@@ -16,8 +16,8 @@ def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def average_ranks(wide: pd.DataFrame) -> pd.Series:
-    """Average rank of every row over the columns in which all rows have a number (1 is best, ties
-    share their mean rank).
+    """Return the average rank of every row over the columns in which all rows have a number (1 is
+    best, ties share their mean rank).
     """
     complete = wide.dropna(axis="columns")
     if complete.shape[1] == 0:

@@ -1,5 +1,5 @@
-"""Numbers of several seeds: which seeds they have in common, and what they come to over these. Each
-seed may deal other clients, so means over different seeds are of different problems.
+"""Numbers of several seeds: their common seeds, and their means over these. Each seed may deal
+other clients, so means over different seeds are of different problems.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ ROUNDING = 1e-4
 """Published values are rounded."""
 
 
-class OfSeed(NamedTuple):
-    """What one seed's run came to, and the floor among its clients."""
+class SeedResult(NamedTuple):
+    """The result of one seed's run, and the majority-class baseline of its clients."""
 
     seed: int
     value: float
     floor: float = nan
     counts: Callable[[], pd.DataFrame] = pd.DataFrame
-    """Reads each client's correct and total decisions, as far as they are known."""
+    """Reads each client's correct and total predictions, if they are stored."""
 
     def by_client(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the accuracy of each client in percent, and its weight in `value`; nothing if
+        """Return the accuracy of each client in percent, and its weight in `value`; empty arrays if
         `value` is no mean over these clients.
         """
         counts = self.counts()
@@ -38,28 +38,28 @@ class OfSeed(NamedTuple):
         return np.zeros(0), np.zeros(0)
 
 
-def of_runs(by_seed: Iterable[Any]) -> list[tuple[OfSeed, ...]]:
-    """The numbers that rest on runs."""
+def with_runs(by_seed: Iterable[Any]) -> list[tuple[SeedResult, ...]]:
+    """Return the entries that are results of runs."""
     return [runs for runs in by_seed if isinstance(runs, tuple) and runs]
 
 
 def shared(by_seed: Iterable[Any]) -> tuple[int, ...]:
-    """The seeds that all of some numbers have: each seed may deal other clients, and a mean over
-    others is of another problem. Numbers without runs, such as sizes, have no say.
+    """Return the seeds that all of some numbers have: each seed may deal other clients, so means
+    over other seeds are of another problem. Numbers without runs, such as sizes, are ignored.
     """
-    known = [{run.seed for run in runs} for runs in of_runs(by_seed)]
-    return tuple(sorted(set.intersection(*known))) if known else ()
+    seed_sets = [{run.seed for run in runs} for runs in with_runs(by_seed)]
+    return tuple(sorted(set.intersection(*seed_sets))) if seed_sets else ()
 
 
 def mixed(by_seed: Iterable[Any]) -> bool:
-    """Whether some numbers are of different seeds."""
-    return len({frozenset(run.seed for run in runs) for runs in of_runs(by_seed)}) > 1
+    """Return whether some numbers are over different seeds."""
+    return len({frozenset(run.seed for run in runs) for runs in with_runs(by_seed)}) > 1
 
 
 def common_floor(cells: pd.DataFrame) -> tuple[float, tuple[int, ...]]:
-    """The floor of a column, and the seeds that it is of: those that all of its rows with a floor
-    have. Rows of another scale may deal other clients: beside runs at full scale only these count,
-    and other mixed columns have none.
+    """Return the floor of a column and the seeds that it is over: those that all of its rows with a
+    floor have. Rows of another scale may deal other clients: beside runs at full scale only these
+    count, and other mixed columns have none.
     """
     cells = cells[cells["floor"].notna()]
     if (cells["scale"] == "paper").any():
@@ -68,33 +68,35 @@ def common_floor(cells: pd.DataFrame) -> tuple[float, tuple[int, ...]]:
         return nan, ()
     by_seed = cells["by_seed"]
     seeds = shared(by_seed)
-    known = [run.floor for runs in of_runs(by_seed) for run in runs if run.seed in seeds]
-    known = [floor for floor in known if isfinite(floor)]
-    return sum(known) / len(known) if known else nan, seeds
+    floors = [run.floor for runs in with_runs(by_seed) for run in runs if run.seed in seeds]
+    floors = [floor for floor in floors if isfinite(floor)]
+    return sum(floors) / len(floors) if floors else nan, seeds
 
 
 def paired(frame: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of every column over the seeds that all of its rows have."""
+    """Replace the numbers of every column by means over the seeds that all of its rows have."""
     ours = dict(frame["ours"].astype(float).items())
     for _, cells in frame.groupby("column", sort=False):
         if mixed(cells["by_seed"]):
             common = set(shared(cells["by_seed"]))
-            for place, runs in cells["by_seed"].items():
-                if of_runs([runs]):
-                    kept = [run.value for run in runs if run.seed in common]
-                    ours[place] = float(np.mean(kept)) if kept else nan
+            for index, runs in cells["by_seed"].items():
+                if with_runs([runs]):
+                    values = [run.value for run in runs if run.seed in common]
+                    ours[index] = float(np.mean(values)) if values else nan
     return frame.assign(ours=pd.Series(ours, dtype=float))
 
 
 def constant_floor(done: pd.DataFrame, name: str) -> float:
-    """Return what a constant reaches, in percent: the mean over finished cells, if it is known."""
+    """Return the accuracy of a constant prediction in percent: the mean over finished cells that
+    have it.
+    """
     floors = constant_floors(done, name)
-    known = floors[np.isfinite(floors)]
-    return float(known.mean()) if len(known) else nan
+    finite = floors[np.isfinite(floors)]
+    return float(finite.mean()) if len(finite) else nan
 
 
 def constant_floors(done: pd.DataFrame, name: str) -> np.ndarray:
-    """Return what a constant reaches in every cell, in percent."""
+    """Return the accuracy of a constant prediction in every cell, in percent."""
     if name not in done:
         return np.full(len(done), nan)
     return 100 * pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)

@@ -20,12 +20,12 @@ import pandas as pd
 
 from repfl.paper_tables.core.errors import PaperError
 from repfl.paper_tables.core.evidence import RULES
-from repfl.paper_tables.core.statistics.intervals import FEWEST, Prior, half_width, pooled
+from repfl.paper_tables.core.statistics.intervals import MIN_RUNS, Prior, half_width, pooled
 
 MARGIN = 1.0
-"""Points by which two accuracies may differ and still say the same."""
+"""Points within which two accuracies count as equal."""
 RELATIVE = 0.01
-"""Likewise for measured costs, as a share of the printed number."""
+"""The same for measured costs, as a share of the printed number."""
 FLOOR_POINTS = 1.0
 SLACK = 1e-9
 """Decimals are not exact in binary."""
@@ -33,7 +33,7 @@ ACCURACY_UNITS = frozenset({"%", "percent", "percentage points"})
 
 
 class Verdict(StrEnum):
-    """What became of a published number."""
+    """The verdict on a published number."""
 
     REPRODUCED = "reproduced"
     DIFFERS = "differs"
@@ -56,7 +56,7 @@ RULE = (
 
 
 class Kind(StrEnum):
-    """What kind of number a published one is. Kinds are counted apart."""
+    """The kind of a published number. Kinds are counted separately."""
 
     TRAINED = "trained accuracy"
     LOGGED = "log value"
@@ -72,7 +72,7 @@ EXACT = frozenset({Kind.CLOSED, Kind.LOOKUP})
 
 
 class Reading(StrEnum):
-    """What a printed ± is taken for."""
+    """How a printed ± is interpreted."""
 
     OWN = "printed ± left out"
     STATED = "printed ± as stated, a spread over the runs"
@@ -81,8 +81,8 @@ class Reading(StrEnum):
 
 @dataclass(frozen=True)
 class Runs:
-    """One side of a comparison: a mean over so many runs, and their deviation (n - 1; NaN if it is
-    unknown).
+    """One side of a comparison: a mean over `count` runs, and their standard deviation (n - 1; NaN
+    if unknown).
     """
 
     mean: float
@@ -93,7 +93,7 @@ class Runs:
     """Degrees of freedom of the deviation; None: one fewer than runs."""
 
     @property
-    def known(self) -> tuple[float, float]:
+    def variance_and_df(self) -> tuple[float, float]:
         """Variance and degrees of freedom."""
         df = self.count - 1.0 if self.df is None else self.df
         return (self.std**2, df) if isfinite(self.std) else (nan, 0.0)
@@ -155,30 +155,30 @@ class Judgement:
     basis: str = ""
 
 
-def words(low: Any, high: Any, margin: Any = MARGIN) -> np.ndarray:
-    """Return the verdicts of many intervals."""
+def verdicts_of(low: Any, high: Any, margin: Any = MARGIN) -> np.ndarray:
+    """Return the verdicts on differences with these intervals."""
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     inside = np.maximum(np.abs(low), np.abs(high)) <= margin + SLACK
     outside = (low > margin + SLACK) | (high < -margin - SLACK)
-    said = str(Verdict.REPRODUCED), str(Verdict.DIFFERS)
-    return np.select([inside, outside], said, str(Verdict.UNDECIDED))
+    verdicts = str(Verdict.REPRODUCED), str(Verdict.DIFFERS)
+    return np.select([inside, outside], verdicts, str(Verdict.UNDECIDED))
 
 
 def compare(printed: Runs, ours: Runs, expected: Prior | None, margin: float = MARGIN) -> Judgement:
     """Return the verdict on a mean over runs."""
-    sources = {"our seeds": ours.known, "the printed ±": printed.known}
-    if expected is None and sum(df for _, df in sources.values()) < FEWEST - 1:
+    sources = {"our seeds": ours.variance_and_df, "the printed ±": printed.variance_and_df}
+    if expected is None and sum(df for _, df in sources.values()) < MIN_RUNS - 1:
         return Judgement(Verdict.UNDECIDED, basis="too few runs on either side to know their noise")
-    known = pooled(expected, *sources.values())
+    noise = pooled(expected, *sources.values())
     gap = ours.mean - printed.mean
-    half = float(half_width(known.variance, known.df, 1 / ours.count + 1 / printed.count))
+    half = float(half_width(noise.variance, noise.df, 1 / ours.count + 1 / printed.count))
     counts = f"{_runs(ours.count)} of ours, {_runs(printed.count)} of theirs"
     named = [name for name, (_, df) in sources.items() if df > 0]
     named += ["the noise model"] if expected else []
-    basis = f"{counts}; one run deviates by about {sqrt(known.variance):.2f} (from"
-    basis += f" {' and '.join(named)}; {known.df:.2g} degrees of freedom)"
+    basis = f"{counts}; one run deviates by about {sqrt(noise.variance):.2f} (from"
+    basis += f" {' and '.join(named)}; {noise.df:.2g} degrees of freedom)"
     low, high = gap - half, gap + half
-    return Judgement(Verdict(str(words(low, high, margin))), low, high, basis)
+    return Judgement(Verdict(str(verdicts_of(low, high, margin))), low, high, basis)
 
 
 def _runs(count: float) -> str:
@@ -235,11 +235,13 @@ def readings(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     ]
     lines = {}
     for reading in Reading:
-        if any(reading in told for _, told in cells):
-            said = Counter(told.get(reading, (verdict, False))[0] for verdict, told in cells)
-            used = sum(told.get(reading, ("", False))[1] for _, told in cells)
+        if any(reading in by_reading for _, by_reading in cells):
+            counts = Counter(
+                by_reading.get(reading, (verdict, False))[0] for verdict, by_reading in cells
+            )
+            used = sum(by_reading.get(reading, ("", False))[1] for _, by_reading in cells)
             lines[str(reading)] = {
-                **{str(v): said[v] for v in Verdict if v not in UNJUDGED},
+                **{str(v): counts[v] for v in Verdict if v not in UNJUDGED},
                 "used": used,
             }
     return pd.DataFrame.from_dict(lines, orient="index")
@@ -263,7 +265,7 @@ def discrimination(frame: pd.DataFrame) -> pd.DataFrame:
             "pairs": int(others.sum()),
             "within the margin": int((others & (np.abs(gaps) <= MARGIN + SLACK)).sum()),
             "reproduced": int(
-                (others & (words(gaps - half, gaps + half) == str(Verdict.REPRODUCED))).sum()
+                (others & (verdicts_of(gaps - half, gaps + half) == str(Verdict.REPRODUCED))).sum()
             ),
         }
     return pd.DataFrame.from_dict(lines, orient="index")

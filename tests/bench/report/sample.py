@@ -28,7 +28,7 @@ from repfl.paper_tables.core.result import (
     Result,
     Table,
 )
-from repfl.paper_tables.core.statistics.noise import UNKNOWN
+from repfl.paper_tables.core.statistics.noise import NO_GROUPS
 from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Place, Row
 
@@ -89,7 +89,7 @@ class SmallEvidence:
                 for seed, value in enumerate(v, 1)
             ]
         )
-        self.noise = UNKNOWN
+        self.noise = NO_GROUPS
         self.published = pd.DataFrame(
             [_published(place, key, values) for place, (key, values) in enumerate(PRINTED.items())]
         )

@@ -15,7 +15,7 @@ from repfl.bench.report.to_sheet import sheet_of
 from repfl.paper_tables.core import ranking, tables
 from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.core.statistics import seeds
-from repfl.paper_tables.core.statistics.seeds import OfSeed
+from repfl.paper_tables.core.statistics.seeds import SeedResult
 from tests.bench.report import sample
 
 
@@ -23,8 +23,8 @@ def of_other_seeds() -> Table:
     """One column, in which a row has five seeds and the other their first, where it leads."""
     table = sample.small_table()
     frame = table.frame[table.frame["column"] == "easy"].iloc[:2]
-    more = tuple(OfSeed(seed, 50.0 + seed, 60.0 + seed) for seed in range(1, 6))
-    less = (OfSeed(1, 52.0, 61.0),)
+    more = tuple(SeedResult(seed, 50.0 + seed, 60.0 + seed) for seed in range(1, 6))
+    less = (SeedResult(1, 52.0, 61.0),)
     frame = frame.assign(by_seed=[more, less], ours=[53.0, 52.0], floor=[63.0, 61.0])
     return replace(table, frame=frame)
 
@@ -34,7 +34,7 @@ def test_rows_of_different_seeds_are_not_ranked(alone: bool) -> None:
     found = of_other_seeds()
     assert formatting.marks(found, "ours", alone=alone) == {}
     assert set(formatting.marks(found, "published", alone=alone).values()) == {"best", "second"}
-    first = replace(found, frame=found.frame.assign(by_seed=[(OfSeed(1, 51.0),)] * 2))
+    first = replace(found, frame=found.frame.assign(by_seed=[(SeedResult(1, 51.0),)] * 2))
     assert "best" in formatting.marks(first, "ours", alone=alone).values()
 
 

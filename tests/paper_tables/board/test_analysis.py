@@ -72,15 +72,20 @@ def test_of_equal_methods_any_two_seldom_differ(loud: float, most: float) -> Non
         board["value"] += noise * board["method"].isin(["g", "h"])
         here = analysis.method_means(board, "c")
         pairs = [(a, b) for a in EQUAL for b in EQUAL if a < b]
-        gaps = (abs(here.means[a] - here.means[b]) > here.pairs.apart(a, b) for a, b in pairs)
+        gaps = (
+            abs(here.means[a] - here.means[b]) > here.pairs.critical_difference(a, b)
+            for a, b in pairs
+        )
         differ += any(gaps)
-        found += here.pairs.apart("a", "b") < 9
+        found += here.pairs.critical_difference("a", "b") < 9
     assert differ <= most * boards
     assert found > 0.8 * boards  # a quiet pair is found in spite of loud ones
 
 
 def test_harm_counts_the_clients_below_their_own_local_model() -> None:
-    found = analysis.harm(clients(local=[0.5, 0.6, 0.7, 0.8], m=[0.6, 0.5, 0.7, 0.5]), "local")
+    found = analysis.harm_by_cell(
+        clients(local=[0.5, 0.6, 0.7, 0.8], m=[0.6, 0.5, 0.7, 0.5]), "local"
+    )
     assert list(found["method"]) == ["m"]
     assert found.loc[0, ["harm", "loss"]].to_list() == pytest.approx([50, 0.2])
 
@@ -100,11 +105,11 @@ def test_gains_have_intervals_from_the_noise_within_methods() -> None:
         board(a=[2.0, 4, 6], b=[1.0, 1, 1]), board(a=[0.0, 1, 2], b=[1.0, 2, 0], c=[5.0]), "c"
     )
     assert found.means.to_dict() == {"a": 3, "b": 0}
-    assert found.half["a"] == pytest.approx(stats.t.ppf(0.975, 4) * 1 / np.sqrt(3), rel=0.6)
+    assert found.half_widths["a"] == pytest.approx(stats.t.ppf(0.975, 4) * 1 / np.sqrt(3), rel=0.6)
 
 
 def test_equal_clients_count_half_for_either_method() -> None:
-    found = analysis.improvement(clients(a=[0.5, 0.6], b=[0.5, 0.4]), ["a", "b"])
+    found = analysis.win_probability(clients(a=[0.5, 0.6], b=[0.5, 0.4]), ["a", "b"])
     assert found.loc["a", "b"] == 0.75
     assert found.loc["b", "a"] == 0.25
 
@@ -153,13 +158,13 @@ def test_the_critical_difference_is_that_of_the_published_table() -> None:
 def test_the_front_has_whoever_is_best_at_a_cost() -> None:
     accuracy = pd.Series({"cheap": 60, "dear": 80, "beaten": 55, "middle": 70})
     cost = pd.Series({"cheap": 1, "dear": 9, "beaten": 3, "middle": 4})
-    assert analysis.front(accuracy, cost) == ["cheap", "middle", "dear"]
+    assert analysis.pareto_front(accuracy, cost) == ["cheap", "middle", "dear"]
 
 
 def test_costs_that_hardly_differ_put_nobody_on_the_front() -> None:
     accuracy = pd.Series({"worse": 60, "better": 80, "best": 81})
     cost = pd.Series({"worse": 100, "better": 100.9, "best": 102})
-    assert analysis.front(accuracy, cost) == ["better", "best"]
+    assert analysis.pareto_front(accuracy, cost) == ["better", "best"]
 
 
 def test_the_round_in_which_a_curve_reaches_most_of_its_best() -> None:

@@ -35,7 +35,7 @@ def view(**changes: Any) -> View:
         return scores.groupby("method")[name].mean()
 
     known = {
-        "spoken": {"c": "Digits"},
+        "complete": {"c": "Digits"},
         "columns": {"c": "Digits"},
         "missing": {"c": []},
         "methods": tuple(means),
@@ -43,7 +43,7 @@ def view(**changes: Any) -> View:
         "scores": scores,
         "frozen": scores,
         "printed": printed,
-        "unprinted": set(),
+        "missing_printed": set(),
         "mean": mean,
         "evidence": SimpleNamespace(scale="paper"),
     }
@@ -69,7 +69,7 @@ def test_the_frozen_protocol_is_told_before_the_rows_that_its_addenda_added() ->
     added = ["FedBABU, own rate", "FedAvg + FT, own rate"]
     parts = [scores, like("FedBABU", -9), like(added[0], 13), like(added[1], 12)]
     board.__dict__["shown_scores"] = pd.concat(parts)
-    board.__dict__["spoken"] = {"c": "Digits"}
+    board.__dict__["complete"] = {"c": "Digits"}
     board.__dict__["missing"] = {"c": []}
     board.apart, board.methods = ("FedBABU",), (*scores["method"].unique(), *added)
     first, addenda, leader, *_ = findings.accuracy(board)
@@ -84,7 +84,7 @@ def test_over_settings_accuracy_and_ranks_are_tested_each_by_its_own_rule() -> N
     scores = view().scores
     both = pd.concat([scores, scores.assign(column="d")])
     two = {"c": "Digits", "d": "More digits"}
-    leader = next(findings.accuracy(view(scores=both, compared=both, spoken=two)))
+    leader = next(findings.accuracy(view(scores=both, compared=both, complete=two)))
     assert leader.endswith(
         "Over 6 studies FedPURIN ranks first on average (mean rank 1.3 of 5); in accuracy FedAvg +"
         " FT is not significantly different (Games-Howell). By ranks alone, 3 others are not"
@@ -139,11 +139,11 @@ def test_what_tuning_is_worth_and_who_would_lead_without() -> None:
     assert "least for FedOBP (−7.0 (" in said
     assert "1 score higher as printed, 1 significantly. As printed FedOBP would lead with" in said
     assert said.endswith("86.9 %; tuned it is 4th.")
-    assert list(findings.tuning(view(unprinted={"c"}))) == []
+    assert list(findings.tuning(view(missing_printed={"c"}))) == []
 
 
 def test_of_a_setting_with_trials_to_make_nothing_is_said_but_how_far_it_is() -> None:
-    (said,) = findings.accuracy(view(spoken={}, missing={"c": ["FedOBP", "Local"]}))
+    (said,) = findings.accuracy(view(complete={}, missing={"c": ["FedOBP", "Local"]}))
     assert said == "Nothing is said yet of Digits (3 of 5 methods are complete)."
 
 

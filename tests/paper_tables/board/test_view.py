@@ -113,7 +113,7 @@ def test_a_recipe_is_spoken_of_once_every_method_has_made_its_last_trial(
     evidence: Evidence,
 ) -> None:
     view = View(evidence)
-    assert view.spoken == {"one": "One"}
+    assert view.complete == {"one": "One"}
     assert set(view.compared["column"]) == {"one"}
     assert set(view.scores.loc[view.scores["method"] == "FedAvg", "column"]) == {"one"}
 
@@ -122,8 +122,8 @@ def test_tuning_is_judged_where_no_run_as_printed_is_still_to_make(evidence: Evi
     as_printed = evidence.cells.assign(row=evidence.cells["row"] + PRINTED)
     both = pd.concat([evidence.cells, as_printed])
     known = SimpleNamespace(**{**vars(evidence), "cells": both})
-    assert View(cast(Evidence, known)).unprinted == {"two"}
-    assert View(evidence).unprinted == set()
+    assert View(cast(Evidence, known)).missing_printed == {"two"}
+    assert View(evidence).missing_printed == set()
 
 
 def test_what_is_shown_of_every_run(evidence: Evidence) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from repfl.paper_tables.core.statistics import intervals as st
 from repfl.paper_tables.core.statistics import rank_statistics
-from repfl.paper_tables.core.statistics.seeds import OfSeed, common_floor
+from repfl.paper_tables.core.statistics.seeds import SeedResult, common_floor
 
 
 def test_spread_uses_ddof_1_and_ignores_what_is_absent() -> None:
@@ -51,7 +51,7 @@ def test_average_ranks_share_ties_and_skip_incomplete_columns() -> None:
 def test_a_column_of_two_scales_has_the_floor_of_the_full_one() -> None:
     scales = {"paper": 64.48, "desk": 60.24, "smoke": 39.35}
     cells = pd.DataFrame(
-        {"scale": scale, "floor": floor, "by_seed": (OfSeed(42, 80.0, floor),)}
+        {"scale": scale, "floor": floor, "by_seed": (SeedResult(42, 80.0, floor),)}
         for scale, floor in scales.items()
     )
     assert common_floor(cells) == (64.48, (42,))

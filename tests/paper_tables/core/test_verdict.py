@@ -22,7 +22,7 @@ from repfl.paper_tables.core.statistics.verdict import (
     discrimination,
     judge,
     readings,
-    words,
+    verdicts_of,
 )
 
 QUIET, LOUD = Prior(log(0.04), 0.2), Prior(log(25.0), 0.2)
@@ -42,8 +42,8 @@ QUIET, LOUD = Prior(log(0.04), 0.2), Prior(log(25.0), 0.2)
     ],
 )
 def test_every_interval_has_one_verdict(low: float, high: float, said: str) -> None:
-    assert words(low, high) == said
-    assert words(-high, -low) == said
+    assert verdicts_of(low, high) == said
+    assert verdicts_of(-high, -low) == said
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_one_run_beside_equal_ones_has_the_deviation_of_two_values() -> None:
     found = DOUBTED.side(80.0, float(np.std([1.0, 1.0, 1.0, 5.0])), Reading.REPEATED)
     assert found.std == pytest.approx(np.std(values, ddof=1))
     assert found.count == pytest.approx(1 / (weights**2).sum())
-    assert found.known[1] == 1
+    assert found.variance_and_df[1] == 1
 
 
 def table(**columns: Any) -> pd.DataFrame:

@@ -55,7 +55,7 @@ def test_shares_that_move_by_less_than_a_printed_digit_have_not_moved() -> None:
         ]
         return pd.DataFrame(rows, columns=["column", "layer", "round", "share"])
 
-    found = {late: layers.trend(given, shares(late)).found for late in (0.601, 0.7, 0.5)}
+    found = {late: layers.trend(given, shares(late)).answer for late in (0.601, 0.7, 0.5)}
     assert found == {0.601: None, 0.7: True, 0.5: False}
 
 
