@@ -1,9 +1,9 @@
-"""What every method must keep, checked on clients that are as awkward as real ones.
+"""The contract of a method, checked on difficult toy clients.
 
 `check(name)` runs the contract on a registered method. Its promises: numbers are finite; the same
 cell gives the same bits, also after a resume; rounds change models; stacked clients agree with a
-loop; bytes billed are bytes encoded; what is not sent is not learnt; absent clients play no part;
-test images decide nothing; unseen clients have models; scoring changes nothing; nothing asks the
+loop; bytes billed are bytes encoded; what is not sent is not learnt; absent clients have no effect;
+test images decide nothing; unseen clients have models; scoring changes nothing; nothing waits for the
 device.
 """
 
@@ -28,22 +28,22 @@ from repfl.bench.check.situation import (
     usual,
     watched,
 )
-from repfl.bench.check.toy_clients import RAGGED, SHORT, held_apart, other_tests, toy_data
+from repfl.bench.check.toy_clients import RAGGED, SHORT, toy_data, with_other_tests, with_validation
 from repfl.bench.errors import one_line, with_class
 from repfl.bench.grid.plugins import line_in
-from repfl.bench.grid.process_state import moved, randomness_kept, settings
+from repfl.bench.grid.process_state import changed_setting, preserve_random_state, settings
 
 TOLERANCE = 1e-9
 
 
 class Broken(Exception):
-    """A promise is not kept."""
+    """A promise is broken."""
 
 
-def keep(holds: bool, otherwise: str) -> None:
-    """Raise `Broken` unless something holds."""
-    if not holds:
-        raise Broken(otherwise)
+def require(condition: bool, message: str) -> None:
+    """Raise `Broken` unless a condition holds."""
+    if not condition:
+        raise Broken(message)
 
 
 # -- the promises ----------------------------------------------------------------------------------
@@ -54,9 +54,9 @@ def finite(case: Situation) -> None:
     run = usual(case)
     for name, tensor in run.state.items():
         fine = not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
-        keep(fine, f"state {name!r} is not finite")
-    keep(all(np.isfinite(value) for _, _, value in run.rows), "a recorded number is not finite")
-    keep(
+        require(fine, f"state {name!r} is not finite")
+    require(all(np.isfinite(value) for _, _, value in run.rows), "a recorded number is not finite")
+    require(
         any(name == "pre_agg/mean" for _, name, _ in run.rows),
         "nothing is scored after local training: `fed.train` sees to it; beside `fed.train_with`"
         ' write fed.score("pre_agg", models)',
@@ -68,12 +68,12 @@ def repeatable(case: Situation) -> None:
     none from a global generator.
     """
     before = settings()
-    with randomness_kept():
+    with preserve_random_state():
         one, two = usual(case), case.run(kind=WatchedRun)
-        change = moved(before)
-    keep(not change, f"changes {change}; random numbers come from fed.rng(PURPOSE)")
+        change = changed_setting(before)
+    require(not change, f"changes {change}; random numbers come from fed.rng(PURPOSE)")
     different = [n for n, v in one.state.items() if not torch.equal(v, two.state[n])]
-    keep(
+    require(
         not different,
         f"the same cell, computed again, gives another {', '.join(different)}: draw from"
         " fed.rng(PURPOSE)",
@@ -87,7 +87,7 @@ def resumable(case: Situation) -> None:
     while not resumed.done:
         resumed.step()
     different = [n for n, v in whole.state.items() if not torch.equal(v, resumed.state[n])]
-    keep(
+    require(
         not different,
         f"the same cell, resumed, gives another {', '.join(different)}: keep what"
         " the next round needs in the state that `round` returns, not on self",
@@ -95,14 +95,14 @@ def resumable(case: Situation) -> None:
     timeless = [
         [row for row in run.rows if not row[1].startswith("time/")] for run in (whole, resumed)
     ]
-    keep(timeless[0] == timeless[1], "the same cell, resumed, gives other curves")
+    require(timeless[0] == timeless[1], "the same cell, resumed, gives other curves")
 
 
 def learning(case: Situation) -> None:
     """Rounds change the models that clients are scored with."""
     run = case.fresh()
     run.start()
-    keep(
+    require(
         not same(client_models(run), client_models(usual(case))),
         "no round changes any client's model: `round` returns the next state, with what `fed.train`"
         " and `fed.mean` returned",
@@ -111,8 +111,8 @@ def learning(case: Situation) -> None:
 
 def stacked(case: Situation) -> None:
     """Training clients one by one and stacked agree to 1e-9 (float64)."""
-    difference = gap(usual(case).state, case.run(stack=len(RAGGED)).state)
-    keep(difference < TOLERANCE, f"stacked clients differ from single ones by {difference:.1e}")
+    distance = gap(usual(case).state, case.run(stack=len(RAGGED)).state)
+    require(distance < TOLERANCE, f"stacked clients differ from single ones by {distance:.1e}")
 
 
 def billed(case: Situation) -> None:
@@ -120,16 +120,16 @@ def billed(case: Situation) -> None:
     has a part that is not the clients' own.
     """
     run = usual(case)
-    told = sum(v for _, name, v in run.rows if name.startswith("traffic/up"))
-    told += sum(v for _, name, v in run.rows if name.startswith("traffic/down"))
+    billed_bytes = sum(v for _, name, v in run.rows if name.startswith("traffic/up"))
+    billed_bytes += sum(v for _, name, v in run.rows if name.startswith("traffic/down"))
     edges = run.fed.ledger.edges
     encoded = watched(run).encoded * (1 if edges is None else 2)  # a message leaves and arrives
-    keep(told == encoded, f"{told:.0f} bytes are billed, {encoded} were encoded")
+    require(billed_bytes == encoded, f"{billed_bytes:.0f} bytes are billed, {encoded} were encoded")
 
 
 def unsent(case: Situation) -> None:
-    """What a client does not send, other clients and the server do not learn: with its messages
-    replayed, its trained models and its rows of the state may be anything.
+    """Nothing is learnt from a client except through its messages: with these replayed, its trained
+    models and its rows of the state may be anything.
     """
     first, second = (_recording(case) for _ in range(2))
     first.step()
@@ -141,7 +141,7 @@ def unsent(case: Situation) -> None:
     second.fed.replay(first.fed, "up", teacher)  # type: ignore[attr-defined]
     second.step()
     wrong = _moved(first, second, teacher)
-    keep(
+    require(
         not wrong,
         f"{', '.join(wrong)} learns from a client what no message carries: compute with what"
         " fed.up, fed.gossip and fed.send return",
@@ -149,8 +149,8 @@ def unsent(case: Situation) -> None:
 
 
 def unreceived(case: Situation) -> None:
-    """What the server does not send, clients do not train with: with downloads replayed, the
-    server's state may be anything.
+    """Clients train only with what the server sends: with downloads replayed, the server's state
+    may be anything.
     """
     first, second = (_recording(case) for _ in range(2))
     for name, value in second.state.items():
@@ -160,7 +160,7 @@ def unreceived(case: Situation) -> None:
     second.fed.replay(first.fed, "down")  # type: ignore[attr-defined]
     second.step()
     assert isinstance(first.fed, Replayed)
-    keep(
+    require(
         first.fed.coded_down or same(first.fed.trained_from, watched(second).trained_from),
         "clients train with a part of the server's state that no message carries: use what"
         " fed.down and fed.send return",
@@ -176,47 +176,47 @@ def _recording(case: Situation) -> Run:
 
 
 def _rows(run: Run, name: str) -> bool:
-    """Return whether a part of the state has a row for each client, which lies with the client."""
+    """Return whether a part of the state has a row for each client, stored by the client."""
     return run.method.lies_with_clients(name, run.state[name], run.fed.N)
 
 
 def _moved(one: Run, other: Run, client: int) -> list[str]:
     """Return the parts of the state that differ in more than a client's own row."""
     others = torch.arange(one.fed.N) != client
-    found = []
+    changed = []
     for name, value in one.state.items():
-        mine, theirs = (v[others] if _rows(one, name) else v for v in (value, other.state[name]))
-        if not torch.equal(mine, theirs):
-            found.append(f"state {name!r}")
-    return found
+        first, second = (v[others] if _rows(one, name) else v for v in (value, other.state[name]))
+        if not torch.equal(first, second):
+            changed.append(f"state {name!r}")
+    return changed
 
 
 def absent(case: Situation) -> None:
-    """A client that is not sampled plays no part: with other pictures and another state of its
-    own, everything else comes out the same.
+    """A client that is not sampled has no effect: with other images and another state of its own,
+    everything else stays the same.
     """
     one = case.run(rounds=1)
-    away = sorted(set(range(one.fed.N)) - set(one.fed.active_ids))
-    if not away:
+    absent_clients = sorted(set(range(one.fed.N)) - set(one.fed.active_ids))
+    if not absent_clients:
         return
-    teacher = max(away, key=lambda client: RAGGED[client])
-    two = case.run(rounds=1, dealt=_negatives(teacher))
+    teacher = max(absent_clients, key=lambda client: RAGGED[client])
+    two = case.run(rounds=1, data_for=_negatives(teacher))
     others = torch.arange(one.fed.N) != teacher
     pairs = zip(client_models(one), client_models(two), strict=True)
-    keep(
+    require(
         all(torch.equal(a[others], b[others]) for a, b in pairs),
         "clients learn from one that was not sampled",
     )
-    late = case.run(rounds=1)
+    disturbed = case.run(rounds=1)
     one.step()
-    late.fed.begin(2)
-    gone = [client for client in range(one.fed.N) if client not in late.fed.active_ids]
-    for name, value in late.state.items():
-        if _rows(late, name) and gone and value.is_floating_point():
-            value[gone[0]] += 0.01
-    late.step()
-    wrong = _moved(one, late, gone[0]) if gone else []
-    keep(
+    disturbed.fed.begin(2)
+    not_sampled = [client for client in range(one.fed.N) if client not in disturbed.fed.active_ids]
+    for name, value in disturbed.state.items():
+        if _rows(disturbed, name) and not_sampled and value.is_floating_point():
+            value[not_sampled[0]] += 0.01
+    disturbed.step()
+    wrong = _moved(one, disturbed, not_sampled[0]) if not_sampled else []
+    require(
         not wrong,
         f"{', '.join(wrong)} depends on the row of a client that was not sampled: index the rows of"
         " a state with [fed.active]",
@@ -224,36 +224,37 @@ def absent(case: Situation) -> None:
 
 
 def _negatives(client: int) -> Callable[[tuple[int, ...]], ClientData]:
-    def dealt(sizes: tuple[int, ...]) -> ClientData:
+    def data_for(sizes: tuple[int, ...]) -> ClientData:
         data = toy_data(sizes)
-        images, own = data.images.clone(), data.train[client]
-        images[own] = 255 - images[own]
+        images, index = data.images.clone(), data.train[client]
+        images[index] = 255 - images[index]
         return replace(data, images=images)
 
-    return dealt
+    return data_for
 
 
 def blind(case: Situation) -> None:
-    """Test images decide nothing, nor do validation images unless `uses_validation` says so."""
-    _unmoved(case, other_tests, "test images")
+    """Test images affect nothing, nor do validation images unless `uses_validation` says so."""
+    _unmoved(case, with_other_tests, "test images")
     if not methods()[case.method].cls.uses_validation and case.participation == 1:
-        _unmoved(case, held_apart, "validation images; if it is meant to: `uses_validation = True`")
+        what = "validation images; if it is meant to: `uses_validation = True`"
+        _unmoved(case, with_validation, what)
 
 
-def _unmoved(case: Situation, dealt: Callable[[tuple[int, ...]], ClientData], what: str) -> None:
-    one, two = usual(case), case.run(kind=WatchedRun, dealt=dealt)
+def _unmoved(case: Situation, data_for: Callable[[tuple[int, ...]], ClientData], what: str) -> None:
+    one, two = usual(case), case.run(kind=WatchedRun, data_for=data_for)
     different = [n for n, v in one.state.items() if not torch.equal(v, two.state[n])]
-    keep(not different, f"training depends on {what}")
-    keep(same(watched(one).judged, watched(two).judged), f"scored models depend on {what}")
+    require(not different, f"training depends on {what}")
+    require(same(watched(one).scored, watched(two).scored), f"scored models depend on {what}")
 
 
 def statistics(case: Situation) -> None:
-    """Batch-norm statistics that are not sent stay a client's own: no model has the zeros that
-    messages leave in their place.
+    """Batch-norm statistics that are not sent stay a client's own: no model contains the zeros that
+    messages have in their place.
     """
     one, two = usual(case), case.run(kind=FilledRun)
-    keep(
-        same(watched(one).judged, watched(two).judged),
+    require(
+        same(watched(one).scored, watched(two).scored),
         "batch-norm statistics come from a message that does not carry them: where"
         " `fed.communicated` is false, keep the client's own",
     )
@@ -265,28 +266,29 @@ def newcomers(case: Situation) -> None:
     """
     run = replace(case, participation=1 / 6).run(rounds=1)
     for part in client_models(run):
-        keep(bool(torch.isfinite(part).all()), "a client that never took part has no finite model")
+        fine = bool(torch.isfinite(part).all())
+        require(fine, "a client that never took part has no finite model")
     before = {name: value.clone() for name, value in run.state.items()}
-    again = []
+    models = []
     for _ in range(2):
-        late = run.fed.newcomer_federation(run.fed.data)
-        found = run.method.newcomer_params(run.state, late)
-        if found is None:
+        newcomer_fed = run.fed.newcomer_federation(run.fed.data)
+        params = run.method.newcomer_params(run.state, newcomer_fed)
+        if params is None:
             return
-        again.append(flat(found))
-    keep(same(*again), "unseen clients get another model the second time")
-    keep(
-        all(bool(torch.isfinite(part).all()) for part in again[0]),
+        models.append(flat(params))
+    require(same(*models), "unseen clients get another model the second time")
+    require(
+        all(bool(torch.isfinite(part).all()) for part in models[0]),
         "an unseen client has a model that is not finite",
     )
-    keep(
+    require(
         all(torch.equal(before[name], run.state[name]) for name in before),
         "giving unseen clients a model changes the state",
     )
 
 
 def pure_scoring(case: Situation) -> None:
-    """Scoring changes nothing, and a client's model does not depend on who else is scored."""
+    """Scoring changes nothing, and a client's model does not depend on which others are scored."""
     run = case.run(rounds=2)
     before = {name: value.clone() for name, value in run.state.items()}
     whole, halves = client_models(run), []
@@ -295,8 +297,8 @@ def pure_scoring(case: Situation) -> None:
             halves.append(flat(run.scored_models()))
     joined = [torch.cat(parts) for parts in zip(*halves, strict=True)]
     apart = max(gap({"": a}, {"": b}) for a, b in zip(whole, joined, strict=True))
-    keep(apart < TOLERANCE, "a client's model depends on who else is scored")
-    keep(
+    require(apart < TOLERANCE, "a client's model depends on who else is scored")
+    require(
         all(torch.equal(before[name], run.state[name]) for name in before),
         "scoring changed the state",
     )
@@ -336,8 +338,8 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
 def check(
     name: str, promises: Sequence[Callable[[Situation], None]] = ()
 ) -> Iterator[tuple[str, Situation, str]]:
-    """Run the contract, or some of it, on a method: (promise, situation, what is wrong or "").
-    Where a method does not run, or not twice alike, nothing else is checked.
+    """Yield (promise, situation, problem or "") for the contract, or for some promises, of a
+    method. If the method fails, or does not repeat itself, nothing else is checked.
     """
     torch.set_num_threads(1)
     for case in situations(name):

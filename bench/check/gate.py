@@ -1,7 +1,7 @@
-"""The accuracy gate: small cells of every method in float64, against a committed reference.
+"""The accuracy gate: small cells of every method in float64, compared with a committed reference.
 
 Seeds are compared one by one: counts of correct predictions, sizes of states after every round,
-metrics, bytes. See `gate_compare` for what rounding may change.
+metrics, bytes. `gate_compare` says what rounding may change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.algorithms import core
-from repfl.bench.check.gate_cells import SEEDS, cells, method_of, place_of
+from repfl.bench.check.gate_cells import SEEDS, cells, method_of, parse_key
 from repfl.bench.check.gate_compare import GateEntry, Move, difference, first_move
 from repfl.bench.errors import FAILED, UserError, one_line
 from repfl.bench.grid.methods import parse_spec
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 REFERENCE = Path(__file__).with_name("reference.json")
 SCHEMA = 3
 DIGITS = 12
-"""Significant digits that are kept of a float; both sides of a comparison are rounded to them."""
+"""Significant digits that are stored of a float; both sides of a comparison are rounded to them."""
 
 
 @dataclass
 class Regression:
-    """What a check found."""
+    """The result of a check."""
 
     reference: str
     cells: int = 0
@@ -55,21 +55,23 @@ def check(
         for key, cell in reference["cells"].items()
         if not methods or method_of(key) in methods
     }
-    found = Regression(str(path or REFERENCE), len(now), len({method_of(key) for key in now}))
-    found.moved = difference(then, now)
-    if found.moved and reference["history"]:
-        last = reference["history"][-1]
-        found.notes.append(f"reference of commit {str(last.get('commit'))[:12]}: {last['reason']}")
-    if unraised := _unraised(found.moved, reference["history"]):
-        found.notes.append(
+    result = Regression(str(path or REFERENCE), len(now), len({method_of(key) for key in now}))
+    result.moved = difference(then, now)
+    if result.moved and reference["history"]:
+        latest = reference["history"][-1]
+        result.notes.append(
+            f"reference of commit {str(latest.get('commit'))[:12]}: {latest['reason']}"
+        )
+    if unraised := _unraised(result.moved, reference["history"]):
+        result.notes.append(
             f"{', '.join(unraised)}: numbers moved under the same version; raise the method's"
             " version or ENGINE (algorithms/core/__init__.py), or undo the change"
         )
-    return found
+    return result
 
 
 def _unraised(moves: Sequence[Move], history: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the methods that moved although neither their version nor ENGINE was raised."""
+    """Return the methods whose numbers moved while neither their version nor ENGINE was raised."""
     if history and history[-1].get("engine", 1) != core.ENGINE:
         return []
     moved = [move for move in moves if move.version_then == move.version_now]
@@ -83,15 +85,15 @@ def accept(
     workers: int | None,
     plugins: tuple[str, ...] = (),
 ) -> Path:
-    """Take today's numbers as the reference, and keep why."""
+    """Store today's numbers as the reference, with the reason."""
     path = path or REFERENCE
     if not reason.strip():
         raise UserError('--accept needs --reason "why the new numbers are right"')
     cells(methods)
-    provenance.must_last(path)
-    old: dict[str, Any] = {"cells": {}, "history": []}
+    provenance.refuse_installed_copy(path)
+    previous: dict[str, Any] = {"cells": {}, "history": []}
     if path.exists():
-        old = read_reference(path)
+        previous = read_reference(path)
     now = entries(methods, workers, plugins)
     failed = [
         f"{key} {entry['status']}: {entry['reason']}"
@@ -104,10 +106,10 @@ def accept(
             f" {failed[0]}",
             FAILED,
         )
-    then = old["cells"]
-    kept = {key: then[key] for key in then if methods and method_of(key) not in methods}
+    then = previous["cells"]
+    stored = {key: then[key] for key in then if methods and method_of(key) not in methods}
     for key, entry in now.items():
-        kept[key] = {name: value for name, value in entry.items() if name != "reason"}
+        stored[key] = {name: value for name, value in entry.items() if name != "reason"}
     note = {
         "reason": reason.strip(),
         "platform": provenance.platform_of("cpu", "fp64")["fingerprint"],
@@ -116,7 +118,7 @@ def accept(
         "engine": core.ENGINE,
         **provenance.commit(),
     }
-    _write_reference(path, kept, [*old["history"], note])
+    _write_reference(path, stored, [*previous["history"], note])
     return path
 
 
@@ -146,14 +148,14 @@ def read_reference(path: Path | None) -> dict[str, Any]:
 def _write_reference(
     path: Path, entries: Mapping[str, GateEntry], history: list[Mapping[str, Any]]
 ) -> None:
-    """Write all or nothing; one line per cell, so that a change shows which cells it moved."""
+    """Write the whole file or nothing; one line per cell, so that diffs show which moved."""
     lines = [
         f"{json.dumps(key)}:{json.dumps(entries[key], sort_keys=True, separators=(',', ':'))}"
         for key in sorted(entries)
     ]
     body = ",\n".join(lines)
-    told = json.dumps(history, indent=1, sort_keys=True)
-    text = f'{{"schema":{SCHEMA},\n"history":{told},\n"cells":{{\n{body}\n}}}}\n'
+    history_text = json.dumps(history, indent=1, sort_keys=True)
+    text = f'{{"schema":{SCHEMA},\n"history":{history_text},\n"cells":{{\n{body}\n}}}}\n'
     with writing(path.parent, "folder", ""):
         replace_file(path, text.encode())
 
@@ -164,12 +166,12 @@ def _write_reference(
 def entries(
     methods: Sequence[str], workers: int | None, plugins: tuple[str, ...] = ()
 ) -> dict[str, GateEntry]:
-    """Compute the gate's cells in a folder of their own, and return their entries by key."""
+    """Compute the gate's cells in a temporary folder, and return their entries by key."""
     from repfl.bench.run import progress, runner
     from repfl.bench.run.task import Options
 
-    chosen = cells(methods)
-    ends: dict[str, Outcome] = {}
+    gate_cells = cells(methods)
+    outcomes: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory(prefix="repfl-check-") as folder:
         # both ways of training are checked: one client at a time for the first seed
         for stack in (1, cost.STACK):
@@ -181,40 +183,40 @@ def entries(
                 norms=True,
                 plugins=plugins,
             )
-            alone = stack == 1
-            mine = [it for key, it in chosen.items() if (place_of(key)[2] == SEEDS[0]) == alone]
-            found = runner.run(mine, options, None, workers, progress.Progress())
-            if found.signal:
-                raise UserError("stopped by a signal; nothing was compared", found.exit_code)
-            ends |= {outcome.id: outcome for outcome in found.outcomes}
+            first_seed = {key for key in gate_cells if parse_key(key)[2] == SEEDS[0]}
+            items = [gate_cells[key] for key in gate_cells if (key in first_seed) == (stack == 1)]
+            ending = runner.run(items, options, None, workers, progress.Progress())
+            if ending.signal:
+                raise UserError("stopped by a signal; nothing was compared", ending.exit_code)
+            outcomes |= {outcome.id: outcome for outcome in ending.outcomes}
         store = Store(folder)
-        return {key: _entry(planned.cell, store, ends) for key, planned in chosen.items()}
+        return {key: _entry(items.cell, store, outcomes) for key, items in gate_cells.items()}
 
 
-def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> GateEntry:
-    """Return the entry of a cell; one that could not be computed has none of its numbers."""
+def _entry(cell: Cell, store: Store, outcomes: Mapping[str, Outcome]) -> GateEntry:
+    """Return the entry of a cell; without numbers if it could not be computed."""
     record = store.get(cell.id)
     if record is not None:
         return entry_of(record, store)
-    end = ends.get(cell.id)
-    status, reason = (end.status, end.reason) if end else ("missing", "")
+    outcome = outcomes.get(cell.id)
+    status, reason = (outcome.status, outcome.reason) if outcome else ("missing", "")
     return {"version": cell.version, "status": status, "reason": reason}
 
 
 def entry_of(record: Record, store: Store) -> GateEntry:
     """Return the entry of a record, from the files as they were stored."""
-    kept: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "version": record.cell["version"],
         "status": record.status,
         "reason": record.reason,
     }
     if record.status != "done":
-        return kept
+        return entry
     frame = store.frame(record, "clients.parquet")
     columns = ["round", "point", "client", "correct", "total"]
     clients = [] if frame is None else sorted(frame[columns].itertuples(index=False, name=None))
     arrays = store.arrays(record).items()
-    return kept | {
+    return entry | {
         "partition": record.provenance["partition"][:16],
         "metrics": _rounded(record.metrics),
         "totals": _totals(clients),
@@ -226,21 +228,21 @@ def entry_of(record: Record, store: Store) -> GateEntry:
 
 def _counts(rows: Sequence[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
     """Return correct predictions by scoring point and round, as `client:correct` for all scored."""
-    found: dict[str, dict[str, str]] = {}
+    counts: dict[str, dict[str, str]] = {}
     for round_, point, client, correct, _ in rows:
-        earlier = found.setdefault(point, {}).get(str(round_), "")
-        found[point][str(round_)] = f"{earlier} {client}:{correct}".lstrip()
-    return found
+        earlier = counts.setdefault(point, {}).get(str(round_), "")
+        counts[point][str(round_)] = f"{earlier} {client}:{correct}".lstrip()
+    return counts
 
 
 def _totals(rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:
     """Return samples scored by scoring point, as `client:samples`; several if rounds differ."""
-    found: dict[str, set[tuple[int, int]]] = {}
+    totals: dict[str, set[tuple[int, int]]] = {}
     for _, point, client, _, total in rows:
-        found.setdefault(point, set()).add((client, total))
+        totals.setdefault(point, set()).add((client, total))
     return {
         point: " ".join(f"{client}:{total}" for client, total in sorted(pairs))
-        for point, pairs in found.items()
+        for point, pairs in totals.items()
     }
 
 
@@ -250,7 +252,7 @@ def _size(array: Any) -> float:
 
 
 def _rounded(value: Any) -> Any:
-    """Round every float to the digits that are kept; whole ones become integers, as in JSON."""
+    """Round every float to `DIGITS`; whole ones become integers, as in JSON."""
     if isinstance(value, Mapping):
         return {name: _rounded(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -19,50 +19,51 @@ if TYPE_CHECKING:
 FILE = Path(__file__).with_name("gate.toml")
 SCALE = "smoke"
 SEEDS = (1, 2, 3)
-EVERY_METHOD = ("everybody", "cohort")
-"""Recipes for every method and seed."""
-ONCE = ("board",)
-"""Recipes for every method and the first seed."""
+RECIPES_FOR_ALL_SEEDS = ("everybody", "cohort")
+"""Recipes that every method runs with all seeds."""
+RECIPES_FOR_FIRST_SEED = ("board",)
+"""Recipes that every method runs with the first seed."""
 
-Place = tuple[str, str, int]
+CellName = tuple[str, str, int]
 """Method with its options, recipe and seed of a cell."""
 
 
-def key(place: Place) -> str:
-    """Return the name of a cell in the reference."""
-    return " ".join(map(str, place))
+def key(cell_name: CellName) -> str:
+    """Return the key of a cell in the reference."""
+    return " ".join(map(str, cell_name))
 
 
-def place_of(key: str) -> Place:
-    """Return the place of a cell, the inverse of `key`."""
+def parse_key(key: str) -> CellName:
+    """Return method, recipe and seed of a cell, the inverse of `key`."""
     name, recipe, seed = key.split(" ")
     return name, recipe, int(seed)
 
 
 def method_of(key: str) -> str:
     """Return the method of a cell."""
-    return parse_spec(place_of(key)[0])[0]
+    return parse_spec(parse_key(key)[0])[0]
 
 
 def cells(methods: Sequence[str] = ()) -> dict[str, Planned]:
     """Return the cells of some methods, or of all, by their keys."""
     from repfl.algorithms.core.method import methods as registry
 
-    known = registry()
+    registered = registry()
     for name in methods:
-        if name not in known:
-            raise unknown("method", name, known, "--method")
+        if name not in registered:
+            raise unknown("method", name, registered, "--method")
     return {
-        key(place): _planned(name, hp, place)
-        for name in sorted(methods or known)
-        for place, hp in _of_method(name, known[name])
+        key(cell_name): _planned(name, hp, cell_name)
+        for name in sorted(methods or registered)
+        for cell_name, hp in _of_method(name, registered[name])
     }
 
 
-def _of_method(name: str, entry: Entry) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield the places of a method's cells, and its options there."""
+def _of_method(name: str, entry: Entry) -> Iterator[tuple[CellName, dict[str, Any]]]:
+    """Yield the names of a method's cells, with the method's options there."""
     base, first = dict(entry.gate_hp), SEEDS[0]
-    own = [(EVERY_METHOD[0], hp) for hp in _variants(name, entry) if not hp.items() <= base.items()]
+    variants = (hp for hp in _variants(name, entry) if not hp.items() <= base.items())
+    own = [(RECIPES_FOR_ALL_SEEDS[0], hp) for hp in variants]
     rows = [
         (recipe, row.hp)
         for artefact in grid().file.artefacts.values()
@@ -71,9 +72,9 @@ def _of_method(name: str, entry: Entry) -> Iterator[tuple[Place, dict[str, Any]]
         for recipe in block.recipes
         if row.method == name
     ]
-    for recipe in EVERY_METHOD if "p2p" not in entry.needs else EVERY_METHOD[:1]:
+    for recipe in RECIPES_FOR_ALL_SEEDS if "p2p" not in entry.needs else RECIPES_FOR_ALL_SEEDS[:1]:
         yield from (((spec(name, base), recipe, seed), base) for seed in SEEDS)
-    for recipe, options in [*own, *rows, *((recipe, {}) for recipe in ONCE)]:
+    for recipe, options in [*own, *rows, *((recipe, {}) for recipe in RECIPES_FOR_FIRST_SEED)]:
         hp = {**base, **options}
         yield (spec(name, hp), recipe, first), hp
 
@@ -88,7 +89,7 @@ def grid() -> Grid:
     return Grid(FILE)
 
 
-def _planned(name: str, hp: dict[str, Any], place: Place) -> Planned:
-    text, recipe, seed = place
+def _planned(name: str, hp: dict[str, Any], cell_name: CellName) -> Planned:
+    text, recipe, seed = cell_name
     cell = build_cell(name, hp, grid().recipe(recipe, SCALE), seed)
     return Planned(cell, "check", recipe, "table", text, recipe, recipe, SCALE)

@@ -1,4 +1,4 @@
-"""Federations that watch a method: they encode messages for real, keep what is trained and scored,
+"""Federations that observe a method: they encode every message, record what is trained and scored,
 and can replay one client's messages while its models are disturbed.
 """
 
@@ -19,25 +19,25 @@ from repfl.algorithms.engine.training import Trained
 
 
 def flat(models: Models) -> list[Tensor]:
-    """Return the tensors that predictions are made of."""
+    """Return the tensors from which predictions are computed."""
     if isinstance(models, Mixture):
         return [tensor for part in models.parts for tensor in part]
     return [models]
 
 
 class Watched(Federation):
-    """Keeps what is scored and what clients bring to training, and encodes every message."""
+    """Records what is scored and what clients train from, and encodes every message."""
 
     def __init__(self, *args: Any, **how: Any) -> None:
         super().__init__(*args, **how)
-        self.judged: list[Tensor] = []
+        self.scored: list[Tensor] = []
         self.trained_from: list[Tensor] = []
         self.encoded = 0
         """Bytes of all messages, encoded for real."""
 
     def score(self, point: str, models: Models) -> None:
         if self.scoring_start if point == "start" else self.scoring:
-            self.judged += [part.clone() for part in flat(models)]
+            self.scored += [part.clone() for part in flat(models)]
         super().score(point, models)
 
     def train_with(self, step: Any, params: Mapping[str, Tensor], **options: Any) -> Trained:
@@ -54,9 +54,9 @@ class Watched(Federation):
         return super()._send(direction, x, mask, code, domain, scalars)
 
     def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
-        heard = ((mixing != 0).sum(0) - (mixing.diagonal() != 0).long()).tolist()
+        receivers = ((mixing != 0).sum(0) - (mixing.diagonal() != 0).long()).tolist()
         code, domain, scalars = how.get("code", "none"), how.get("domain"), how.get("scalars", 0)
-        self._encode(x, mask, code, domain, scalars, heard, how.get("bits", 32))
+        self._encode(x, mask, code, domain, scalars, receivers, how.get("bits", 32))
         return super().gossip(x, mixing, mask, **how)
 
     def _encode(
@@ -66,36 +66,36 @@ class Watched(Federation):
         code: Any,
         domain: Tensor | None,
         scalars: int,
-        times: list[int],
+        copies: list[int],
         bits: int = 32,
     ) -> None:
         domain = self.communicated if domain is None else domain
         masks = (self.communicated if mask is None else mask).expand(len(x), -1)
-        for row, own, count in zip(x, masks, times, strict=True):
-            values = int(own.sum())
+        for row, row_mask, count in zip(x, masks, copies, strict=True):
+            values = int(row_mask.sum())
             narrower = 4 * (values - (values * bits + 31) // 32)
             with np.errstate(over="ignore"):  # only the length counts
-                length = len(encode(row, own, code, domain))
+                length = len(encode(row, row_mask, code, domain))
             self.encoded += count * (length + 4 * scalars - narrower)
 
     def send(self, direction: Any, x: Tensor, **how: Any) -> Tensor:
-        own = x.shape[1:] if direction == "up" or how.get("each") else x.shape
+        shape = x.shape[1:] if direction == "up" or how.get("each") else x.shape
         floats, rows = how.get("floats"), how.get("rows")
         if x.dtype == torch.bool:
-            self.encoded += self.K * len(np.packbits(np.zeros(own.numel(), bool)))
+            self.encoded += self.K * len(np.packbits(np.zeros(shape.numel(), bool)))
         elif rows is not None:
-            for each, sent in zip(x.expand(self.K, *own), rows.expand(self.K, -1), strict=True):
-                self.encoded += len(each[sent].float().numpy().tobytes())
-                self.encoded += len(np.packbits(sent.numpy()))
+            for values, mask in zip(x.expand(self.K, *shape), rows.expand(self.K, -1), strict=True):
+                self.encoded += len(values[mask].float().numpy().tobytes())
+                self.encoded += len(np.packbits(mask.numpy()))
         else:
-            self.encoded += 4 * self.K * (own.numel() if floats is None else floats)
+            self.encoded += 4 * self.K * (shape.numel() if floats is None else floats)
         return super().send(direction, x, **how)
 
     def send_mask(
         self, direction: Any, mask: Tensor, domain: Tensor, *, code: Any = "bitmap"
     ) -> Tensor:
-        for own in mask.expand(self.K, -1):
-            self.encoded += len(encode(own.float(), own, code, domain)) - 4 * int(own.sum())
+        for row in mask.expand(self.K, -1):
+            self.encoded += len(encode(row.float(), row, code, domain)) - 4 * int(row.sum())
         return super().send_mask(direction, mask, domain, code=code)
 
     def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
@@ -105,7 +105,7 @@ class Watched(Federation):
 
 
 class Replayed(Watched):
-    """Records messages; or replays recorded ones, of one client (`teacher`) or all downloads, in
+    """Records messages, or replays recorded ones, of one client (`teacher`) or all downloads, in
     the order in which they were sent.
     """
 
@@ -126,8 +126,8 @@ class Replayed(Watched):
         """Record messages from here on."""
         self.tape, self.trained_from = [], []
 
-    def _heard(self, message: Tensor, direction: str, rows: list[int]) -> Tensor:
-        """Return what arrives in the place of a message with a row for each sender."""
+    def _replayed(self, message: Tensor, direction: str, rows: list[int]) -> Tensor:
+        """Return the received message, given one with a row for each sender."""
         if not self.replays:
             self.tape.append(message.clone())
             return message
@@ -144,24 +144,25 @@ class Replayed(Watched):
     def _send(self, direction: Any, x: Tensor, mask: Any, code: Any, *how: Any) -> Tensor:
         self.coded_down |= direction == "down" and code != "none"
         sent = super()._send(direction, x, mask, code, *how)
-        return self._heard(sent, direction, self.active_ids)
+        return self._replayed(sent, direction, self.active_ids)
 
     def send(self, direction: Any, x: Tensor, **how: Any) -> Tensor:
-        return self._heard(super().send(direction, x, **how), direction, self.active_ids)
+        return self._replayed(super().send(direction, x, **how), direction, self.active_ids)
 
     def send_mask(self, direction: Any, mask: Tensor, domain: Tensor, **how: Any) -> Tensor:
         sent = super().send_mask(direction, mask, domain, **how)
-        return self._heard(sent, direction, self.active_ids)
+        return self._replayed(sent, direction, self.active_ids)
 
     def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
-        return self._heard(super().send_peers(x, graph, floats=floats), "up", list(range(self.N)))
+        sent = super().send_peers(x, graph, floats=floats)
+        return self._replayed(sent, "up", list(range(self.N)))
 
     def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
         everyone = list(range(self.N))
-        spoken = self._heard(x, "up", everyone)
+        messages = self._replayed(x, "up", everyone)
         if how.get("code", "none") != "none" and mask is not None:
-            mask = self._heard(mask.expand(len(x), -1), "up", everyone)
-        return super().gossip(spoken, mixing, mask, **how)
+            mask = self._replayed(mask.expand(len(x), -1), "up", everyone)
+        return super().gossip(messages, mixing, mask, **how)
 
     def train_with(self, step: Any, params: Mapping[str, Tensor], **options: Any) -> Trained:
         done = super().train_with(step, params, **options)
@@ -174,12 +175,12 @@ class Replayed(Watched):
 
 
 class Filled(Watched):
-    """Messages have ones, not zeros, in place of statistics that they do not carry."""
+    """Messages have ones instead of zeros in place of statistics that they do not contain."""
 
     def _send(self, direction: Any, x: Tensor, mask: Any, *how: Any) -> Tensor:
-        arrived = super()._send(direction, x, mask, *how)
-        carried = self.communicated if mask is None else self.communicated | mask
-        return torch.where(carried, arrived, torch.ones_like(arrived))
+        received = super()._send(direction, x, mask, *how)
+        has_message = self.communicated if mask is None else self.communicated | mask
+        return torch.where(has_message, received, torch.ones_like(received))
 
 
 # messages name the class that a method's author knows

@@ -1,4 +1,4 @@
-"""The settings in which the contract of a method is checked, and what is looked at there."""
+"""The settings in which the contract of a method is checked."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Situation:
         *,
         kind: type[Run] = Run,
         sizes: tuple[int, ...] = RAGGED,
-        dealt: Callable[[tuple[int, ...]], ClientData] = toy_data,
+        data_for: Callable[[tuple[int, ...]], ClientData] = toy_data,
         stack: int = 1,
         device: str = "cpu",
         **protocol: Any,
     ) -> Run:
         """Return the method in this situation, not yet started."""
-        data = dealt(sizes)
+        data = data_for(sizes)
         model = models.build(self.model, channels=1, size=8, classes=data.classes)
         recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
         method = build(self.method, dict(self.hp))
@@ -64,7 +64,7 @@ def situations(name: str) -> Iterator[Situation]:
 
 
 def usual(case: Situation) -> Run:
-    """Return a run that several promises look at and none continues."""
+    """Return a run that several promises compare with; it must not be changed."""
     return _usual(case, methods()[case.method].cls)
 
 
@@ -87,7 +87,7 @@ def same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
 
 
 def client_models(run: Run) -> list[Tensor]:
-    """Return what all clients are scored with."""
+    """Return the models that all clients are scored with."""
     with run.fed.as_active(range(run.fed.N)):
         return flat(run.scored_models())
 

@@ -1,4 +1,4 @@
-"""Clients that are as awkward as real ones, and a short protocol for them."""
+"""Difficult toy clients, and a short protocol for them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class only. `SHORT` is for what takes its time step by step.
 def toy_data(
     sizes: tuple[int, ...] = RAGGED, *, seed: int = 0, classes: int = 4, test: int = 9
 ) -> ClientData:
-    """Learnable random images: every class has a mean image; client i sees two classes, and the
-    last client only one.
+    """Return learnable random images: every class has a mean image; client i has two classes, and
+    the last client only one.
     """
     rng = np.random.default_rng(seed)
     total = sum(sizes) + test * len(sizes)
@@ -59,7 +59,7 @@ def toy_recipe(
     evaluation: dict[str, Any] | None = None,
     **training: Any,
 ) -> Recipe:
-    """A short protocol."""
+    """Return a short protocol."""
     plain = {"rounds": 3, "epochs": 2, "batch": 8, "lr": 0.05}
     return Recipe(
         dataset="toy",
@@ -74,15 +74,17 @@ def toy_recipe(
     )
 
 
-def other_tests(sizes: tuple[int, ...]) -> ClientData:
-    """The same data, of which the test images show something else."""
+def with_other_tests(sizes: tuple[int, ...]) -> ClientData:
+    """Return the toy data with different test images and labels."""
     data = toy_data(sizes)
     images, labels, tests = data.images.clone(), data.labels.clone(), torch.cat(list(data.test))
     images[tests], labels[tests] = 255 - images[tests], (labels[tests] + 1) % data.classes
     return replace(data, images=images, labels=labels)
 
 
-def held_apart(sizes: tuple[int, ...]) -> ClientData:
-    """The same data, of which every client's last test images serve as validation images."""
+def with_validation(sizes: tuple[int, ...]) -> ClientData:
+    """Return the toy data with every client's last test images as validation images."""
     data = toy_data(sizes)
-    return replace(data, test=[own[:-3] for own in data.test], val=[own[-3:] for own in data.test])
+    return replace(
+        data, test=[index[:-3] for index in data.test], val=[index[-3:] for index in data.test]
+    )

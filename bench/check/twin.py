@@ -25,7 +25,7 @@ from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
-from repfl.bench.store.reported import judged
+from repfl.bench.store.reported import reported_curve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,35 +41,35 @@ difference in accuracy, in points.
 
 
 class Masked(Federation):
-    """Keeps every mask of a round: what is sent, and what a method counts."""
+    """Records every mask of a round: those of messages, and those that a method counts."""
 
     def __init__(self, *args: Any, **how: Any) -> None:
         super().__init__(*args, **how)
         self.masks: list[Tensor] = []
 
     def _send(self, direction: Any, x: Tensor, mask: Tensor | None, *rest: Any) -> Tensor:
-        self._keep(mask)
+        self._record(mask)
         return super()._send(direction, x, mask, *rest)
 
     def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
-        self._keep(mask)
+        self._record(mask)
         return super().gossip(x, mixing, mask, **how)
 
     def send_mask(self, direction: Any, mask: Tensor, domain: Tensor, **how: Any) -> Tensor:
-        self._keep(mask)
+        self._record(mask)
         return super().send_mask(direction, mask, domain, **how)
 
     def count_mask(self, name: str, hits: Tensor) -> None:
-        self._keep(hits)
+        self._record(hits)
         super().count_mask(name, hits)
 
-    def _keep(self, mask: Tensor | None) -> None:
+    def _record(self, mask: Tensor | None) -> None:
         if mask is not None:
             self.masks.append(mask.clone())
 
 
 class TwinRun(Run):
-    """A run whose masks are kept."""
+    """A run that records its masks."""
 
     federation = Masked
 
@@ -83,7 +83,7 @@ def twin_rounds(
     cell: Cell,
     changes: Mapping[str, Mapping[str, Any]],
     rounds: Iterable[int],
-    tell: Callable[[int], None] = lambda round_: None,
+    on_round: Callable[[int], None] = lambda round_: None,
 ) -> pd.DataFrame:
     """Train a cell, and before each of `rounds` run that round once as it is, once from a state
     disturbed by rounding, and once with every change of hyper-parameters, by its name.
@@ -91,13 +91,13 @@ def twin_rounds(
     import pandas as pd
 
     torch.set_num_threads(1)
-    options, due = Options(), sorted(set(rounds))
-    clients, curve = clients_of(cell), "/".join(judged(cell.recipe["evaluation"]))
-    same = _changed(cell, {})
-    others = {name: _changed(cell, change) for name, change in changes.items()}
+    options, rounds_to_run = Options(), sorted(set(rounds))
+    clients, curve = clients_of(cell), "/".join(reported_curve(cell.recipe["evaluation"]))
+    unchanged = _changed(cell, {})
+    changed = {name: _changed(cell, change) for name, change in changes.items()}
 
-    def twin(each: Cell, before: Mapping[str, Tensor]) -> TwinRun:
-        run = make(each, clients, options, TwinRun)
+    def twin(variant: Cell, before: Mapping[str, Tensor]) -> TwinRun:
+        run = make(variant, clients, options, TwinRun)
         assert isinstance(run, TwinRun)
         run.restore({name: value.clone() for name, value in before.items()})
         run.step()
@@ -105,38 +105,38 @@ def twin_rounds(
 
     run, lines = make(cell, clients, options, TwinRun), []
     run.start()
-    while run.round < due[-1]:
-        if run.round + 1 in due:
+    while run.round < rounds_to_run[-1]:
+        if run.round + 1 in rounds_to_run:
             before = run.snapshot()
-            base = twin(same, before)
-            pairs = {"rounding": twin(same, _disturbed(before, run))}
-            pairs |= {name: twin(each, before) for name, each in others.items()}
+            base = twin(unchanged, before)
+            pairs = {"rounding": twin(unchanged, _disturbed(before, run))}
+            pairs |= {name: twin(variant, before) for name, variant in changed.items()}
             lines += [
-                {"change": name, "round": base.round, **compared(before, base, each, curve)}
-                for name, each in pairs.items()
+                {"change": name, "round": base.round, **compared(before, base, variant, curve)}
+                for name, variant in pairs.items()
             ]
         run.step()
-        tell(run.round)
+        on_round(run.round)
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
-def rows_beside(planned: Sequence[Planned], row: str) -> tuple[Planned, dict[str, dict[str, Any]]]:
-    """Return the planned cell of a row, and what the other rows of the same method, recipe and seed
-    change in it.
+def row_changes(planned: Sequence[Planned], row: str) -> tuple[Planned, dict[str, dict[str, Any]]]:
+    """Return the planned cell of a row, and the changes to it that give the other rows of the same
+    method, recipe and seed.
     """
     base = next((item for item in planned if item.row == row), None)
     if base is None:
         raise UserError(f"row {row!r} is not there; {nearest(row, {i.row for i in planned})}")
-    alike = [
+    same_cell = [
         item
         for item in planned
         if (item.cell.method, item.cell.recipe, item.cell.seed)
         == (base.cell.method, base.cell.recipe, base.cell.seed)
     ]
-    all_of = {item.row: with_defaults(item.cell.method, item.cell.hp) for item in alike}
+    options = {item.row: with_defaults(item.cell.method, item.cell.hp) for item in same_cell}
     changes = {
-        name: {key: value for key, value in hp.items() if value != all_of[row][key]}
-        for name, hp in all_of.items()
+        name: {key: value for key, value in hp.items() if value != options[row][key]}
+        for name, hp in options.items()
     }
     return base, {name: change for name, change in changes.items() if change}
 
@@ -149,15 +149,15 @@ def _changed(cell: Cell, change: Mapping[str, Any]) -> Cell:
 
 
 def _disturbed(before: Mapping[str, Tensor], run: Run) -> dict[str, Tensor]:
-    """Return the state with every number off by as much as rounding."""
+    """Return the state with every number changed by as much as rounding."""
     draws = run.fed.rng("twin", run.round)
 
-    def off(value: Tensor) -> Tensor:
+    def disturb(value: Tensor) -> Tensor:
         signs = torch.from_numpy(draws.choice([-1.0, 1.0], size=tuple(value.shape)))
         return (value * (1 + ROUNDING * signs)).to(value.dtype)
 
     return {
-        name: off(value) if name.startswith("state/") and value.is_floating_point() else value
+        name: disturb(value) if name.startswith("state/") and value.is_floating_point() else value
         for name, value in before.items()
     }
 
@@ -165,23 +165,23 @@ def _disturbed(before: Mapping[str, Tensor], run: Run) -> dict[str, Tensor]:
 def compared(
     before: Mapping[str, Tensor], base: TwinRun, other: TwinRun, curve: str
 ) -> dict[str, float]:
-    """Compare two runs of the same round from the same state, and their accuracy by the curve."""
-    moved = apart = 0.0
+    """Compare two runs of the same round from the same state, and their accuracy on the curve."""
+    update = distance = 0.0
     for name, value in base.state.items():
         start, twin = before.get(f"state/{name}"), other.state.get(name)
         if not value.is_floating_point() or start is None or twin is None:
             continue
-        moved += float((value - start).double().square().sum())
-        apart += float((value - twin).double().square().sum())
+        update += float((value - start).double().square().sum())
+        distance += float((value - twin).double().square().sum())
     pairs = list(zip(base.masks, other.masks, strict=False))
-    alike = len(base.masks) == len(other.masks) and all(
+    same_masks = len(base.masks) == len(other.masks) and all(
         first.shape == second.shape for first, second in pairs
     )
     sent, twin_sent = _bytes(base), _bytes(other)
     return {
-        "update": (apart / moved) ** 0.5 if moved else nan,
+        "update": (distance / update) ** 0.5 if update else nan,
         "mask_entries": sum(mask.numel() for mask in base.masks),
-        "masks_differ": sum(int((a != b).sum()) for a, b in pairs) if alike else nan,
+        "masks_differ": sum(int((a != b).sum()) for a, b in pairs) if same_masks else nan,
         "bytes": (twin_sent - sent) / sent if sent else nan,
         "accuracy": 100 * (_accuracy(other, curve) - _accuracy(base, curve)),
     }

@@ -176,9 +176,9 @@ def _floor(record: Record) -> str:
 
 def _show_curves(out: Console, shown: ShownRecord) -> None:
     """Print means over clients by round, and the curve that the result is from."""
-    from repfl.bench.store.reported import judged
+    from repfl.bench.store.reported import reported_curve
 
-    result = "/".join(judged(shown.record.cell["recipe"]["evaluation"]))
+    result = "/".join(reported_curve(shown.record.cell["recipe"]["evaluation"]))
     for name in sorted({name for name in shown.curves if name.endswith("/mean") or name == result}):
         values = shown.curves[name].values.tolist()
         out.print(

@@ -30,13 +30,13 @@ def twin(
     """Train one cell, and run single rounds of it again with one option switched. The change of the
     update, of masks, bytes and accuracy is shown beside what rounding alone does.
     """
-    from repfl.bench.check.twin import rows_beside, twin_rounds
+    from repfl.bench.check.twin import row_changes, twin_rounds
     from repfl.bench.grid.methods import parse_spec
 
     if not (chosen.artefact or chosen.cell or chosen.grid):
         raise UserError("twin needs --artefact PAPER/NAME or --cell ID; see `repfl list artefacts`")
     planned = select(chosen)
-    base, changes = rows_beside(planned, row or planned[0].row)
+    base, changes = row_changes(planned, row or planned[0].row)
     if change:
         changes = {each: parse_spec(f"{base.cell.method}[{each}]")[1] for each in change}
     if not changes:
@@ -48,7 +48,7 @@ def twin(
             base.cell,
             changes,
             numbers(rounds, base.cell.rounds),
-            tell=lambda r: status.update(f"{base.row}, {base.column}: round {r} ..."),
+            on_round=lambda r: status.update(f"{base.row}, {base.column}: round {r} ..."),
         )
     frame.insert(0, "seed", base.cell.seed)
     frame.insert(0, "column", base.column)

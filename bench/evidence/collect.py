@@ -65,7 +65,7 @@ def collect(
     here, unless they are of an older version of a method that is.
     """
     for paper in sorted({item.paper for item in planned}):
-        provenance.must_last(committed_runs.folder_of(paper, root))
+        provenance.refuse_installed_copy(committed_runs.folder_of(paper, root))
     library, result = (Recorder(store), Collected(unplanned=_unplanned(planned, store)))
     artefacts.make(planned, library, root)
     name = contributor or committed_runs.contributor()

@@ -19,7 +19,7 @@ from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.planned import Planned
-from repfl.bench.store.reported import judged
+from repfl.bench.store.reported import reported_curve
 
 NO_RESULT = ("diverged", "failed")
 DIGITS = 6
@@ -177,7 +177,7 @@ def _score(cell: Cell, evidence: CellEvidence) -> tuple[float, float]:
     best validation accuracy if the recipe does not report the last.
     """
     evaluation = cell.recipe["evaluation"]
-    point, average = judged(evaluation)
+    point, average = reported_curve(evaluation)
     names = (f"{point}/val/{average}", f"{point}/{average}")
     curves = evidence.curves(cell.id, names)
     val, test = (_by_round(curves.get(name)) for name in names)

@@ -18,7 +18,7 @@ from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import memory
 from repfl.bench.run.cost import DEVICES, MAX_RECORDS, Speeds, measured
 from repfl.bench.store import checkpoint, versions
-from repfl.bench.store.locks import held, holder
+from repfl.bench.store.locks import holder, is_locked
 from repfl.bench.store.store import FINAL, Store
 
 OPEN = ("missing", "failed", "running")
@@ -56,7 +56,7 @@ class Statuses:
         except (Corrupt, UserError) as error:
             return Status("missing", one_line(error))
         if record is None or record.status == "failed":
-            if held(self.store, cell):
+            if is_locked(self.store, cell):
                 return Status("running", holder(self.store, cell) or "some runner is at it")
             if (round_ := checkpoint.round_of(self.store, cell)) is not None:
                 reason = f"interrupted after round {round_}; `repfl run` continues from there"

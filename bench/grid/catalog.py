@@ -1,6 +1,4 @@
-"""What there is to choose from, as plain data: methods, models, partition rules, data sets and
-recipes.
-"""
+"""Catalogue of methods, models, partition rules, data sets and recipes, as plain data."""
 
 from __future__ import annotations
 
@@ -23,14 +21,14 @@ if TYPE_CHECKING:
 
 METHOD_FILES = Path(__file__).parents[2] / "algorithms"
 SUMMARY = ("family", "year", "version", "needs", "paper", "title")
-"""What is listed of a method."""
+"""The columns of a list of methods."""
 
 
 # -- methods ---------------------------------------------------------------------------------------
 
 
 def method_summaries() -> list[dict[str, Any]]:
-    """Return a few facts on every method."""
+    """Return the main facts on every method."""
     from repfl.algorithms.core.method import methods
 
     return [
@@ -40,20 +38,20 @@ def method_summaries() -> list[dict[str, Any]]:
 
 
 def method_facts(name: str) -> dict[str, Any]:
-    """Return everything that the registry says about a method."""
+    """Return everything that the registry has on a method."""
     from repfl.bench.grid.methods import entry
 
-    known = entry(name)
+    method = entry(name)
     return {
-        **{key: getattr(known, key) for key in ("name", "title", "paper", "year", "family")},
-        "version": known.version,
-        "needs": list(known.needs),
-        "sends": known.sends,
+        **{key: getattr(method, key) for key in ("name", "title", "paper", "year", "family")},
+        "version": method.version,
+        "needs": list(method.needs),
+        "sends": method.sends,
         "compared": [row for row in published_code() if row["method"] == name],
-        "variants": list(known.variants),
-        "rule": inspect.cleandoc(known.cls.__doc__ or ""),
-        "hyperparameters": option_facts(known.cls.HP),
-        "source": known.cls.__module__,
+        "variants": list(method.variants),
+        "rule": inspect.cleandoc(method.cls.__doc__ or ""),
+        "hyperparameters": option_facts(method.cls.HP),
+        "source": method.cls.__module__,
     }
 
 
@@ -87,8 +85,8 @@ def option_facts(cls: Any) -> list[dict[str, Any]]:
 
 
 def _choices(field: Mapping[str, Any]) -> str:
-    """Return the valid values of a field in words, from its JSON schema; empty if its type says it
-    all.
+    """Return the valid values of a field in words, from its JSON schema; empty if its type is
+    enough.
     """
     if "enum" in field or "const" in field:
         return " or ".join(map(repr, field.get("enum", [field.get("const")])))
@@ -192,8 +190,8 @@ def _verified(dataset: Dataset, prepared: Prepared | None) -> str:
     """
     if prepared is None:
         return "absent"
-    known = {edition.name: edition.fingerprints for edition in dataset.editions}
-    published = known.get(prepared.edition)
+    by_edition = {edition.name: edition.fingerprints for edition in dataset.editions}
+    published = by_edition.get(prepared.edition)
     if not published:
         return "recorded"
     equal = all(prepared.fingerprints[split] == mark for split, mark in published.items())
@@ -261,14 +259,14 @@ def all_recipe_facts(scale: str, files: Sequence[Path] = ()) -> list[dict[str, A
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     facts = []
-    for full, (grid, name) in recipes(files).items():
-        at = max(grid.file.scales, key=lambda each: (each == scale, SCALES.index(each)))
-        recipe = grid.recipe(name, at)
+    for full_name, (grid, name) in recipes(files).items():
+        chosen = max(grid.file.scales, key=lambda each: (each == scale, SCALES.index(each)))
+        recipe = grid.recipe(name, chosen)
         facts.append(
             {
-                "name": full,
+                "name": full_name,
                 "label": grid.label(name),
-                "scale": at,
+                "scale": chosen,
                 "dataset": recipe.dataset,
                 "model": recipe.model,
                 "clients": recipe.clients,
@@ -287,20 +285,22 @@ def all_recipe_facts(scale: str, files: Sequence[Path] = ()) -> list[dict[str, A
 def find_recipe(
     name: str, scale: str | None, files: Sequence[Path] = ()
 ) -> tuple[str, Recipe, str, int]:
-    """Return a recipe by `paper/recipe`, or by its own name if that is unique: its full name, the
-    recipe, its scale, by default the largest of its grid, and the first seed of the scale.
+    """Return a recipe by `paper/recipe`, or by its recipe name if that is unique: full name,
+    recipe, scale (by default the largest of its grid) and the first seed of the scale.
     """
     from repfl.bench.grid.grid import SCALES
 
-    known = recipes(files)
-    found = [full for full in known if name in (full, full.partition("/")[2])]
-    if not found:
-        raise unknown("recipe", name, known)
-    if len(found) > 1:
-        raise UserError(f"recipe {name!r} is in several papers: say {' or '.join(found)}")
-    grid, recipe = known[found[0]]
+    available = recipes(files)
+    matches = [
+        full_name for full_name in available if name in (full_name, full_name.partition("/")[2])
+    ]
+    if not matches:
+        raise unknown("recipe", name, available)
+    if len(matches) > 1:
+        raise UserError(f"recipe {name!r} is in several papers: say {' or '.join(matches)}")
+    grid, recipe = available[matches[0]]
     scales = grid.file.scales
     scale = scale or max(scales, key=SCALES.index)
     if scale not in scales:
         raise unknown("scale", scale, scales)
-    return found[0], grid.recipe(recipe, scale), scale, scales[scale].seeds[0]
+    return matches[0], grid.recipe(recipe, scale), scale, scales[scale].seeds[0]

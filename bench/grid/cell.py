@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it, with one form for equal numbers: whole floats become integers,
+    """Return a JSON value in which equal numbers have one form: whole floats become integers,
     tuples become lists.
     """
     if isinstance(value, Mapping):
@@ -54,7 +54,7 @@ def _written(value: Any) -> str:
 
 
 MAX_SEED = 2**32
-"""As NumPy's legacy generators take them, which published partitions were drawn with."""
+"""Upper bound of seeds in NumPy's legacy generators, which drew the published partitions."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Cell:
 
     @property
     def short(self) -> str:
-        """Enough of the id to distinguish cells on a screen."""
+        """A prefix of the id, for display."""
         return self.id[:12]
 
     @property
@@ -100,73 +100,73 @@ def build_cell(
     hp: Mapping[str, Any],
     recipe: Recipe,
     seed: int,
-    place: str = "",
+    location: str = "",
     *,
     inputs: Mapping[str, str] | None = None,
 ) -> Cell:
-    """Return the cell of a method, its hyper-parameters, a recipe and a seed; refuse in one line
-    what is wrong. `inputs` are the hashes of a stored cell's files; None: it is to be
-    computed, with the files of today.
+    """Return the cell of a method, its hyper-parameters, a recipe and a seed; raise a one-line
+    error if one of them is not valid. `inputs` are the hashes of a stored cell's files; None: hash
+    the files as they are now.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MAX_SEED:
         raise UserError(
-            f"{place + ': ' if place else ''}seed = {seed!r} is not valid; valid: a whole number"
-            f" >= 0 and < {MAX_SEED}"
+            f"{location + ': ' if location else ''}seed = {seed!r} is not valid; valid: a whole"
+            f" number >= 0 and < {MAX_SEED}"
         )
-    key = (entry(method, place).cls, repr(hp))
-    if key not in _RESOLVED:
-        checked = hyperparameters(method, hp, place)
-        _RESOLVED[key] = adapter(checked.__class__).dump_python(checked, mode="json")
-    known = entry(method)
+    key = (entry(method, location).cls, repr(hp))
+    if key not in _PLAIN_HP:
+        hyper = hyperparameters(method, hp, location)
+        _PLAIN_HP[key] = adapter(hyper.__class__).dump_python(hyper, mode="json")
+    method_entry = entry(method)
     if inputs is None:
         check_partition(recipe)
-        inputs = _input_hashes(known, place) if known.files else {}
-    return Cell(method, known.version, _RESOLVED[key], recipe_values(recipe), seed, inputs)
+        inputs = _input_hashes(method_entry, location) if method_entry.files else {}
+    return Cell(method, method_entry.version, _PLAIN_HP[key], recipe_values(recipe), seed, inputs)
 
 
-def _input_hashes(known: Entry, place: str) -> dict[str, str]:
-    """Hash the files that a method declares, whose names count from the folder of its module."""
-    folder = Path(str(sys.modules[known.cls.__module__].__file__)).parent
+def _input_hashes(method_entry: Entry, location: str) -> dict[str, str]:
+    """Hash the files that a method declares, whose paths are relative to the folder of its
+    module.
+    """
+    folder = Path(str(sys.modules[method_entry.cls.__module__].__file__)).parent
     try:
-        return {name: _hash(folder / name, _state(folder / name)) for name in known.files}
+        return {name: _hash(folder / name, _state(folder / name)) for name in method_entry.files}
     except OSError as error:
         raise UserError(
-            f"{place + ': ' if place else ''}method {known.name!r} declares the file"
+            f"{location + ': ' if location else ''}method {method_entry.name!r} declares the file"
             f" {error.filename}: {error.strerror}"
         ) from None
 
 
 @lru_cache(maxsize=64)
 def _hash(path: Path, _state: tuple[int, ...]) -> str:
-    """Hash a file, again only if it has changed."""
+    """Return a file's hash, computed again only if the file has changed."""
     return sha256(path.read_bytes()).hexdigest()
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-_RESOLVED: dict[tuple[Any, str], dict[str, Any]] = {}
-"""All hyper-parameters as plain values; computed once, since grids repeat them by recipe and
-seed.
-"""
+_PLAIN_HP: dict[tuple[Any, str], dict[str, Any]] = {}
+"""Hyper-parameters as plain values, cached because grids repeat them for every recipe and seed."""
 
 
 def reopen(values: Mapping[str, Any]) -> Cell:
-    """Return the cell of a record, with the input files it had, if today's registry still has its
-    method.
+    """Return the cell of a record, with the input files it had; raise a UserError if it no longer
+    exists.
     """
     try:
         method, hp, recipe, seed = (values[key] for key in ("method", "hp", "recipe", "seed"))
     except (KeyError, TypeError):
         raise UserError("a cell needs the fields method, hp, recipe and seed") from None
-    found = recipe_from(recipe, "recipe of the record")
-    return build_cell(method, hp, found, seed, inputs=values.get("inputs", {}))
+    parsed = recipe_from(recipe, "recipe of the record")
+    return build_cell(method, hp, parsed, seed, inputs=values.get("inputs", {}))
 
 
 def unmet(cell: Cell) -> str:
-    """Return why a method makes no sense on a recipe; empty if it does."""
+    """Return why a method cannot run on a recipe; empty if it can."""
     needs, recipe = entry(cell.method).needs, cell.recipe
     if "bn" in needs and not _has_norm(*shape_of(recipe)):
         return f"{cell.method} needs normalisation layers, and {recipe['model']} has none"

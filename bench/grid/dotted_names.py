@@ -1,4 +1,4 @@
-"""Tables within tables, as TOML has them, and the same values under dotted names."""
+"""Nested tables, as in TOML, and the same values under dotted names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def leaves(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every single value with the field it is in."""
+    """Yield every single value with the dotted name of its field."""
     if not isinstance(value, Mapping | list | tuple):
         yield field, value
         return
@@ -16,7 +16,7 @@ def leaves(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:
-    """Return what nested tables hold, under dotted names; the inverse of `nested`."""
+    """Return the values of nested tables under dotted names; the inverse of `nested`."""
     flat: dict[str, Any] = {}
     for name, value in tables.items():
         inner = isinstance(value, Mapping)
@@ -25,9 +25,7 @@ def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields under dotted names as tables within each other; `recipe.` at the front stands
-    for the recipe itself.
-    """
+    """Return nested tables from dotted names; a leading `recipe.` is dropped."""
     tables: dict[str, Any] = {}
     for name, value in fields.items():
         *outer, last = name.removeprefix("recipe.").split(".")
@@ -41,16 +39,16 @@ def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return hyper-parameters and fields of the recipe, whose names have a dot."""
+    """Return hyper-parameters, and fields of the recipe, whose names contain a dot."""
     hp = {name: value for name, value in values.items() if "." not in name}
     return hp, {name: value for name, value in values.items() if "." in name}
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the entries of `change` put in, tables into tables.
+    """Return `base` updated with `change`, table by table.
 
-    Options belong to the rule or the class that is named beside them: a change that names one,
-    even the same, replaces the old options.
+    Options belong to the rule or the class that is named beside them: a change that names one, even
+    the same, replaces the old options.
     """
     merged = dict(base)
     if {"rule", "name"} & change.keys():

@@ -26,22 +26,22 @@ SCALES = get_args(Scale)
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"
 MAX_CELLS = 100_000
 """Cells of one grid file at a scale."""
-OUTSIDE: dict[str, Path] = {}
-"""Grid files of papers that plugins brought, by paper."""
+PLUGIN_PAPERS: dict[str, Path] = {}
+"""Grid files of papers from plug-ins, by paper."""
 
 # -- files -----------------------------------------------------------------------------------------
 
 
 class Grid:
-    """One paper's grid, with the file it came from at hand for messages."""
+    """The grid of one paper, and the file that it was read from."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.paper = paper_of(path)
         self._recipes: dict[tuple[Any, ...], Recipe] = {}
         if not NAME.fullmatch(self.paper):
-            place = f"{self.name}: a grid's file or folder names its paper"
-            raise no_name("paper", self.paper, place, "my-paper")
+            location = f"{self.name}: a grid's file or folder names its paper"
+            raise no_name("paper", self.paper, location, "my-paper")
         self.file = self._load()
         self._check()
 
@@ -66,18 +66,18 @@ class Grid:
 
     @property
     def name(self) -> str:
-        """The file as a user would name it."""
+        """The file as shown to users: relative to the repository, if it is in it."""
         try:
             return str(self.path.relative_to(ROOT.parent))
         except ValueError:
             return str(self.path)
 
     def at(self, *location: Any) -> str:
-        """File and place in it, such as `artefacts.table1.cells.0`."""
+        """Return the file and a location in it, such as `artefacts.table1.cells.0`."""
         return f"{self.name}: {'.'.join(map(str, location))}"
 
     def cells(self, artefact: str, scale: str) -> Iterator[Cells]:
-        """The blocks of an artefact at a scale, every shorthand written out."""
+        """Yield the blocks of an artefact at a scale, all shorthands expanded."""
         only = self.file.scales[scale].only
         for cells in written_out(self.file, artefact):
             columns = tuple(
@@ -91,7 +91,9 @@ class Grid:
     # -- whether all that a file names is there ----------------------------------------------------
 
     def _check(self) -> None:
-        """Refuse a grid file in one line that says what, where, and what would be valid."""
+        """Raise an error for a grid file that is not valid: what is wrong, where, and what would be
+        valid.
+        """
         file = self.file
         for name, table in file.recipes.items():
             if table.inherit is not None:
@@ -124,9 +126,9 @@ class Grid:
                 cells += self._check_block(block, ("artefacts", key, "cells", index), cells)
 
     def _check_block(self, block: Block, at: tuple[Any, ...], before: int) -> int:
-        """Refuse a block that names what is not there, or has too many cells or equal labels.
+        """Refuse a block with undefined names, too many cells or equal labels.
 
-        Return its number of cells at one scale, counted before they are written out.
+        Return its number of cells at one scale, counted before they are expanded.
         """
         file = self.file
         for name in (*block.recipes, *block.per):
@@ -157,12 +159,12 @@ class Grid:
                 hint = (
                     f"; write what is swept into the label, as in 'NAME {swept}'" if swept else ""
                 )
-                place = self.at(*at, "rows")
-                raise UserError(f"{place}: two rows are called {label!r}{hint}")
+                location = self.at(*at, "rows")
+                raise UserError(f"{location}: two rows are called {label!r}{hint}")
         return count
 
     def _check_sweep(self, block: Block, at: tuple[Any, ...]) -> None:
-        """Refuse names that the first row does not have, before a label is made of them."""
+        """Refuse swept names that the first row does not have, before labels are made of them."""
         row = next(rows_of(self.file, block))
         hyperparameters(row.method, row.hp, f"{self.at(*at, 'rows')}: row {row.label!r}")
         for recipe in (*self.file.columns.get(block.columns, ()), *block.recipes, *block.per):
@@ -171,10 +173,10 @@ class Grid:
 
     def _refer(self, kind: str, name: str, at: tuple[Any, ...]) -> None:
         """Refuse a name that the file does not define."""
-        known = getattr(self.file, kind)
-        if name not in known:
-            what = kind if kind in ("rows", "columns") else kind.removesuffix("s")
-            raise unknown(what, name, known, self.at(*at))
+        defined = getattr(self.file, kind)
+        if name not in defined:
+            singular = kind if kind in ("rows", "columns") else kind.removesuffix("s")
+            raise unknown(singular, name, defined, self.at(*at))
 
     # -- recipes -----------------------------------------------------------------------------------
 
@@ -190,25 +192,25 @@ class Grid:
         fields: Mapping[str, Any] | None = None,
         at: tuple[Any, ...] = (),
     ) -> Recipe:
-        """Return a recipe at a scale, validated, with further `fields` that the file sets `at` some
-        place.
+        """Return a validated recipe at a scale, with further `fields` that the file sets at the
+        location `at`.
         """
         key = (name, scale, repr(evaluation), repr(fields))
         if key not in self._recipes:
             rules, values = self.file.scales[scale], self._inherited(name)
-            own = [v for pattern, v in rules.recipes.items() if fnmatchcase(name, pattern)]
-            for change in (rules.recipe, *own, {"evaluation": evaluation or {}}, fields or {}):
-                values = merge(values, change)
+            changes = [v for pattern, v in rules.recipes.items() if fnmatchcase(name, pattern)]
+            for table in (rules.recipe, *changes, {"evaluation": evaluation or {}}, fields or {}):
+                values = merge(values, table)
             values.pop("label", None)
             try:
                 self._recipes[key] = recipe_from(values, f"recipe {name!r} at scale {scale}")
             except UserError as error:
-                place = (at if fields else ()) or ("recipes", name)
-                raise UserError(f"{self.at(*place)}: {error}") from None
+                location = (at if fields else ()) or ("recipes", name)
+                raise UserError(f"{self.at(*location)}: {error}") from None
         return self._recipes[key]
 
     def _inherited(self, name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Return a recipe's table, merged into that of the recipe it inherits from."""
+        """Return a recipe's table, merged into the table that it inherits from."""
         if name in seen:
             raise UserError(
                 f"{self.at('recipes', name, 'inherit')}: recipe {name!r} inherits from itself"
@@ -218,39 +220,37 @@ class Grid:
         inherited = self._inherited(table.inherit, (*seen, name)) if table.inherit else {}
         for field in table.unset:
             flat = dotted(inherited)
-            kept = {k: v for k, v in flat.items() if not f"{k}.".startswith(f"{field}.")}
-            if len(kept) == len(flat):
+            remaining = {k: v for k, v in flat.items() if not f"{k}.".startswith(f"{field}.")}
+            if len(remaining) == len(flat):
                 raise unknown("field", field, flat, self.at("recipes", name, "unset"))
-            inherited = nested(kept)
+            inherited = nested(remaining)
         return merge(inherited, table.model_extra or {})
 
 
 def paper_of(path: Path) -> str:
-    """Return the name of a grid file's paper: that of its folder if it is a grid.toml, else its
-    own.
-    """
+    """Return the paper of a grid file: the folder's name for a grid.toml, else the file's name."""
     return (path.parent.name if path.name == "grid.toml" else path.stem).replace("_", "-")
 
 
 def files(root: Path | None = None) -> dict[str, Path]:
-    """Return every paper's grid file, by paper, the board's after those that print numbers; without
-    a root, those of plug-ins too.
+    """Return the grid file of every paper, the board last; plug-ins included unless `root` is
+    given.
     """
     paths = sorted((root or ROOT).glob("*/grid.toml"), key=lambda path: (not _prints(path), path))
-    return {paper_of(path): path for path in paths} | ({} if root else OUTSIDE)
+    return {paper_of(path): path for path in paths} | ({} if root else PLUGIN_PAPERS)
 
 
-def named(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return papers under their names, also if a name is spelt like a folder; refuse others."""
-    papers = [name.replace("_", "-") for name in names]
-    for name in papers:
-        if name not in known:
-            raise unknown("paper", name, known)
-    return papers
+def named(names: Iterable[str], papers: Iterable[str]) -> list[str]:
+    """Return the papers with these names, which may be spelt like folders; refuse unknown ones."""
+    requested = [name.replace("_", "-") for name in names]
+    for name in requested:
+        if name not in papers:
+            raise unknown("paper", name, papers)
+    return requested
 
 
 def printed(root: Path | None = None) -> list[str]:
-    """Return the papers that print numbers; the board is ours alone."""
+    """Return the papers with published numbers; the board has none."""
     return [paper for paper, path in files(root).items() if _prints(path)]
 
 
@@ -260,7 +260,7 @@ def _prints(path: Path) -> bool:
 
 def folder(paper: str, root: Path | None = None) -> Path:
     """Return a paper's folder, which may not exist."""
-    outside = None if root else OUTSIDE.get(paper)
+    outside = None if root else PLUGIN_PAPERS.get(paper)
     return outside.parent if outside else (root or ROOT) / paper.replace("-", "_")
 
 

@@ -16,60 +16,62 @@ if TYPE_CHECKING:
     from repfl.algorithms.core.method import Entry
 
 
-def entry(name: str, place: str = "") -> Entry:
-    """Return a method's line in the registry."""
-    if (found := known_entry(name)) is None:
-        raise unknown("method", name, _registry(), place)
-    return found
+def entry(name: str, location: str = "") -> Entry:
+    """Return the registry entry of a method; raise a UserError if there is none."""
+    if (result := find_entry(name)) is None:
+        raise unknown("method", name, _registry(), location)
+    return result
 
 
-def known_entry(name: str) -> Entry | None:
-    """Return the same; None if it is not registered here, such as the method of an old record."""
+def find_entry(name: str) -> Entry | None:
+    """Return the registry entry of a method; None if it is not registered, as for some old
+    records.
+    """
     return _registry().get(name)
 
 
 @lru_cache(maxsize=1)
 def _registry() -> Mapping[str, Entry]:
-    """Return the registry itself, which also has methods that are registered later."""
+    """Return the registry itself, so that methods registered later are included."""
     from repfl.algorithms.core.method import methods
 
     return methods()
 
 
-def hyperparameters(name: str, overrides: Mapping[str, Any], place: str = "") -> Any:
+def hyperparameters(name: str, overrides: Mapping[str, Any], location: str = "") -> Any:
     """Return a method's validated hyper-parameters; `none` means None if that is valid."""
-    cls = entry(name, place).cls.HP
+    cls = entry(name, location).cls.HP
     optional = _optional(cls)
 
-    def value(key: str, given: Any) -> Any:
-        return None if given == "none" and key in optional else given
+    def value(key: str, raw: Any) -> Any:
+        return None if raw == "none" and key in optional else raw
 
-    where = f"{place + ': ' if place else ''}method {name!r}, hyper-parameters"
-    return validated(cls, {key: value(key, given) for key, given in overrides.items()}, where)
+    where = f"{location + ': ' if location else ''}method {name!r}, hyper-parameters"
+    return validated(cls, {key: value(key, raw) for key, raw in overrides.items()}, where)
 
 
 @cache
 def _optional(cls: type) -> frozenset[str]:
-    """Return the hyper-parameters that may be None and are no text."""
-    known = adapter(cls).json_schema().get("properties", {})
-    kinds = {key: {each.get("type") for each in f.get("anyOf", ())} for key, f in known.items()}
+    """Return the hyper-parameters that may be None and are not text."""
+    properties = adapter(cls).json_schema().get("properties", {})
+    kinds = {
+        key: {each.get("type") for each in f.get("anyOf", ())} for key, f in properties.items()
+    }
     return frozenset(key for key, each in kinds.items() if "null" in each and "string" not in each)
 
 
-def search_space(name: str, place: str = "") -> dict[str, tuple[str, list[Any]]]:
-    """Return the hyper-parameters of a method that a search tries, each with a range."""
-    known = adapter(entry(name, place).cls.HP).json_schema().get("properties", {})
+def search_space(name: str, location: str = "") -> dict[str, tuple[str, list[Any]]]:
+    """Return the hyper-parameters that a method's search covers, each with its range."""
+    properties = adapter(entry(name, location).cls.HP).json_schema().get("properties", {})
     return {
         key: next(iter(field["search"].items()))
-        for key, field in known.items()
+        for key, field in properties.items()
         if field.get("search")
     }
 
 
 def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return some hyper-parameters as plain values, under the names they are stored by; also those
-    that are not stored because they have their defaults.
-    """
+    """Return some hyper-parameters as plain values under their stored names, defaults included."""
     from repfl.algorithms.core.method import field_of
 
     values = adapter(checked.__class__).dump_python(checked, mode="json")
@@ -78,7 +80,7 @@ def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def with_defaults(method: str, hp: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell's hyper-parameters with those that are not stored."""
+    """Return a cell's hyper-parameters, defaults included."""
     default = hyperparameters(method, {})
     return options_of(default, [field.name for field in fields(default)]) | dict(hp)
 
@@ -87,8 +89,8 @@ def participants(method: str, recipe: Mapping[str, Any]) -> int:
     """Return how many clients a cell trains in a round."""
     from repfl.algorithms.core.recipe import cohort_size
 
-    known, clients = known_entry(method), residents(recipe)
-    decentralised = known is not None and known.cls.decentralised
+    method_entry, clients = find_entry(method), residents(recipe)
+    decentralised = method_entry is not None and method_entry.cls.decentralised
     return clients if decentralised else cohort_size(clients, recipe["participation"])
 
 

@@ -1,4 +1,4 @@
-"""Plans: the cells behind what a user selects."""
+"""Plans: the cells that a user's selection contains."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from repfl.bench.grid.schema import GridRow
 Spec = tuple[str, dict[str, Any]]
 """A method and some of its hyper-parameters."""
 MAX_SHARDS = 10_000
-"""More than a job array may have."""
+"""Larger than any job array."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What a user asks for; an empty part means everything."""
+    """What a user selects; an empty field selects everything."""
 
     papers: Sequence[str] = ()
     artefacts: Sequence[str] = ()
@@ -45,7 +45,7 @@ class Selection:
     cells: Sequence[str] = ()
     scale: str = "smoke"
     files: Sequence[Path] = ()
-    """Grid files beside the ones that come with the papers."""
+    """Grid files in addition to those of the papers."""
 
     def __str__(self) -> str:
         parts = [*self.papers, *self.artefacts, *map(str, self.files)]
@@ -55,8 +55,8 @@ class Selection:
 def shard(
     planned: Sequence[Planned], text: str, cost: Callable[[Planned], float] = lambda item: 1.0
 ) -> list[Planned]:
-    """Return the i-th of n parts of about equal cost, `i/n` with i from 1; the same on every
-    machine.
+    """Return the i-th of n parts of about equal cost, `i/n` with i from 1; every machine computes
+    the same parts.
     """
     part, _, parts = text.partition("/")
     digits = re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text)
@@ -65,22 +65,22 @@ def shard(
             f"--shard {text!r} is not valid; valid: i/n with 1 <= i <= n <= {MAX_SHARDS:,}, such as"
             " 2/8"
         )
-    loads, mine = [0.0] * int(parts), set()
+    loads, chosen = [0.0] * int(parts), set()
     costs = [(cost(item), item.cell.id) for item in unique(planned)]
-    # the longest first, each to the part that has least to do
+    # the longest first, each to the part with the smallest load
     for load, cell in sorted(costs, key=lambda pair: (-pair[0], pair[1])):
-        least = loads.index(min(loads))
-        loads[least] += load
-        if least == int(part) - 1:
-            mine.add(cell)
-    return [item for item in planned if item.cell.id in mine]
+        smallest = loads.index(min(loads))
+        loads[smallest] += load
+        if smallest == int(part) - 1:
+            chosen.add(cell)
+    return [item for item in planned if item.cell.id in chosen]
 
 
 def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
     """Return all planned cells of a selection, in the order of the grids.
 
-    Methods that no selected table has become rows of their own; if nothing else is selected,
-    `beside` adds the rows that the tables have anyway.
+    Methods that are in no selected table become additional rows; if no row is selected otherwise,
+    `beside` also adds the existing rows of the tables.
     """
     if selection.scale not in SCALES:
         raise unknown("scale", selection.scale, SCALES)
@@ -102,27 +102,27 @@ def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
     added: list[Planned] = []
     if selection.papers or selection.artefacts or selection.files:
         added = list(_extra_rows(planned, selected, specs))
-    shown = planned if beside and added and not selected else selected
-    if not shown + added:
-        raise _nothing("--method", ", ".join(selection.methods), planned, _method, selection)
-    kept = _narrow(shown + added, selection)
-    return [replace(item, skip=why) if (why := unmet(item.cell)) else item for item in kept]
+    existing = planned if beside and added and not selected else selected
+    if not existing + added:
+        raise _no_match("--method", ", ".join(selection.methods), planned, _method, selection)
+    items = _narrow(existing + added, selection)
+    return [replace(item, skip=why) if (why := unmet(item.cell)) else item for item in items]
 
 
 # -- papers and artefacts --------------------------------------------------------------------------
 
 
 def _all_cells(selection: Selection) -> list[Planned]:
-    """Return what the selected grids and artefacts plan at the scale."""
-    own = {grids.paper_of(path): path for path in selection.files}
-    if len(own) < len(set(selection.files)):
+    """Return the planned cells of the selected grids and artefacts at the scale."""
+    user_files = {grids.paper_of(path): path for path in selection.files}
+    if len(user_files) < len(set(selection.files)):
         raise UserError(
             f"--grid {', '.join(map(str, selection.files))}: two files have the same name, which"
             " their artefacts are called by"
         )
-    files = grids.files() | own
+    files = grids.files() | user_files
     papers = grids.named(selection.papers, files)
-    wanted: dict[str, list[str]] = {}
+    requested: dict[str, list[str]] = {}
     for key in selection.artefacts:
         paper, _, name = key.partition("/")
         if not name:
@@ -131,27 +131,27 @@ def _all_cells(selection: Selection) -> list[Planned]:
             )
         if (paper := paper.replace("_", "-")) not in files:
             raise unknown("paper", paper, files, f"artefact {key!r}")
-        wanted.setdefault(paper, []).append(name)
-    chosen = {*papers, *wanted} or own or files
+        requested.setdefault(paper, []).append(name)
+    chosen = {*papers, *requested} or user_files or files
     return [
         item
         for paper, path in files.items()
         if paper in chosen
-        for item in _artefacts(grids.read(path), wanted.get(paper, []), selection.scale)
+        for item in _artefacts(grids.read(path), requested.get(paper, []), selection.scale)
     ]
 
 
-def _artefacts(grid: Grid, wanted: Sequence[str], scale: str) -> Iterator[Planned]:
+def _artefacts(grid: Grid, requested: Sequence[str], scale: str) -> Iterator[Planned]:
     """Yield the planned cells of some artefacts of a grid, or of all."""
-    known = grid.file.artefacts
-    for name in wanted:
-        if name not in known:
-            options = [f"{grid.paper}/{each}" for each in known]
+    artefacts = grid.file.artefacts
+    for name in requested:
+        if name not in artefacts:
+            options = [f"{grid.paper}/{each}" for each in artefacts]
             raise unknown("artefact", f"{grid.paper}/{name}", options)
     if scale in grid.file.scales:
         blocks: dict[str, list[Planned]] = {}
-        for name, artefact in known.items():
-            if not wanted or name in wanted:
+        for name, artefact in artefacts.items():
+            if not requested or name in requested:
                 yield from cells_of(grid, name, artefact, scale, blocks)
 
 
@@ -161,7 +161,7 @@ def _artefacts(grid: Grid, wanted: Sequence[str], scale: str) -> Iterator[Planne
 def _extra_rows(
     planned: Sequence[Planned], selected: Sequence[Planned], specs: Sequence[Spec]
 ) -> Iterator[Planned]:
-    """Yield rows for methods that the selected artefacts lack: how a new method meets a paper's
+    """Yield rows for methods that the selected artefacts lack: a new method joins a paper's
     table.
     """
     tables = [item for item in planned if item.kind == "table"]
@@ -171,15 +171,15 @@ def _extra_rows(
         guest, row = spec(name, hp), spec(entry(name).title, hp)
         places = {(i.key, i.column, i.cell.seed): i for i in tables if not i.trial}
         for item in places.values():
-            place = f"{item.key}, {item.column}"
-            cell = build_cell(name, hp, recipe_from(item.cell.recipe, place), item.cell.seed)
+            location = f"{item.key}, {item.column}"
+            cell = build_cell(name, hp, recipe_from(item.cell.recipe, location), item.cell.seed)
             yield replace(item, cell=cell, row=row + _ending(item, planned), guest=guest)
         for item in {item.key: item for item in tables if item.trial}.values():
             yield from _searched(item, GridRow(label=row, method=name, hp=hp), guest)
 
 
 def _searched(beside: Planned, row: GridRow, guest: str) -> Iterator[Planned]:
-    """Yield a further row of a table whose rows are searched, with as many trials as the others."""
+    """Yield a further row of a searched table, with as many trials as the other rows."""
     grid = grids.read(beside.file or grids.files()[beside.paper])
     seen = set[str]()
     for cells in grid.cells(beside.artefact, beside.scale):
@@ -187,13 +187,13 @@ def _searched(beside: Planned, row: GridRow, guest: str) -> Iterator[Planned]:
         if cells.block.search is None or not columns:
             continue  # further blocks search what only their own rows have
         seen |= {column.key for column in columns}
-        own = replace(cells, rows=(row,), columns=columns)
-        yield from of_block(grid, (beside.artefact, beside.kind), beside.scale, own, guest)
+        guest_cells = replace(cells, rows=(row,), columns=columns)
+        yield from of_block(grid, (beside.artefact, beside.kind), beside.scale, guest_cells, guest)
 
 
 def _ending(item: Planned, planned: Sequence[Planned]) -> str:
-    """Return what unsearched rows have behind the name of the searched row beside them, such as
-    `, as printed`; empty if nothing is searched.
+    """Return the suffix of unsearched rows, such as `, as printed`, compared with the name of the
+    searched row; empty if nothing is searched.
     """
     searched = {each.row for each in planned if each.trial and each.key == item.key}
     ends = [item.row.removeprefix(row) for row in searched if item.row.startswith(row)]
@@ -211,7 +211,7 @@ def matches(cell: Cell, name: str, hp: Mapping[str, Any]) -> bool:
 # -- selectors -------------------------------------------------------------------------------------
 
 Names = Callable[[Planned], Sequence[str]]
-"""What a planned cell answers to in a selector."""
+"""The names by which a selector finds a planned cell."""
 
 
 def _method(item: Planned) -> Sequence[str]:
@@ -223,8 +223,8 @@ def _columns(item: Planned) -> Sequence[str]:
 
 
 def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
-    """Apply the remaining selectors one after another; the one that leaves nothing is named, with
-    what there is, here or at other scales.
+    """Apply the remaining selectors one by one. A selector without a match raises an error that
+    names the valid values, here or at other scales.
     """
     selectors: list[tuple[str, Sequence[Any], Names]] = [
         ("--dataset", selection.datasets, lambda item: [item.cell.recipe["dataset"]]),
@@ -235,7 +235,7 @@ def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
         chosen = set(map(str, values))
         for value in values:
             if not any(str(value) in names(item) for item in items):
-                raise _nothing(option, str(value), items, names, selection)
+                raise _no_match(option, str(value), items, names, selection)
         items = [item for item in items if not chosen or chosen.intersection(names(item))]
     for prefix in selection.cells:
         if not any(item.cell.id.startswith(prefix) for item in items):
@@ -255,7 +255,7 @@ def _has_cell(selection: Selection, prefix: str) -> bool:
     return any(item.cell.id.startswith(prefix) for item in _all_cells(selection))
 
 
-def _nothing(
+def _no_match(
     option: str, value: str, items: Iterable[Planned], names: Names, selection: Selection
 ) -> UserError:
     if option == "--method" and value.partition("[")[0] in plugins.registries()["method"]:

@@ -1,5 +1,5 @@
-"""What comes from outside this clone: methods, data sets, models and partition rules in Python
-files, papers in folders, and both in installed packages with entry points of the group `repfl`.
+"""Plug-ins: methods, data sets, models and partition rules in Python files, papers in folders, and
+both in installed packages with entry points of the group `repfl`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any
 
 from repfl.bench.errors import UserError, no_name, with_class
 from repfl.bench.grid import grid
-from repfl.bench.grid.process_state import moved, randomness_kept, settings
+from repfl.bench.grid.process_state import changed_setting, preserve_random_state, settings
 from repfl.bench.grid.schema import NAME
 from repfl.datasets.core.paths import real_path
 
 GROUP = "repfl"
 """Entry points name a module that registers things, or a package that is a paper's folder."""
 _loaded: dict[str, str] = {}
-"""What is loaded, with a hash of a file as it was then."""
+"""What is loaded, with the hash that a file had then."""
 _origins: dict[tuple[str, str], Path] = {}
 _digests: dict[tuple[str, str], str] = {}
 
 
 def load(paths: Sequence[str] = ()) -> None:
-    """Load the given files and folders and all installed packages, each once per process."""
+    """Load these files and folders and all installed packages, each once per process."""
     for point in entry_points(group=GROUP):
         if point.value not in _loaded:
             _load_point(point)
@@ -45,14 +45,12 @@ def load(paths: Sequence[str] = ()) -> None:
 
 
 def origin(kind: str, name: str) -> Path | None:
-    """Return the file that brought a method, data set, model or partition; None if it is ours."""
+    """Return the file that registered a method, data set, model or partition; None if built in."""
     return _origins.get((kind, name))
 
 
 def digest(kind: str, name: str) -> str:
-    """Return a hash of the file that brought something, as it was when it was loaded; empty if it
-    is ours.
-    """
+    """Return the hash that a plug-in's file had when it was loaded; empty for what is built in."""
     if kind == "method" and (kind, name) not in _digests:
         from repfl.algorithms.core.method import methods
 
@@ -65,23 +63,23 @@ def digest(kind: str, name: str) -> str:
 
 
 def files(plugins: Sequence[str]) -> list[str]:
-    """Return the plug-ins that cells need; a paper is needed only for reports."""
+    """Return the plug-ins that cells need; papers are needed only for reports."""
     return [path for path in plugins if not real_path(path).is_dir()]
 
 
 def _load_point(point: EntryPoint) -> None:
     what = f"entry point {point.name} = {point.value} of group {point.group}"
-    with _guest(what) as seen:
-        found = point.load()
-        module = found if isinstance(found, ModuleType) else sys.modules[point.module]
-        seen.append(Path(str(module.__file__)))
+    with _importing(what) as files:
+        target = point.load()
+        module = target if isinstance(target, ModuleType) else sys.modules[point.module]
+        files.append(Path(str(module.__file__)))
     folder = Path(str(module.__file__)).parent
     if hasattr(module, "__path__") and (folder / "grid.toml").is_file():
         _load_paper(folder, what)
 
 
 def _load_file(path: Path, what: str) -> None:
-    """Import one file under a name of its own."""
+    """Import one file under a unique module name."""
     if not path.is_file():
         raise UserError(f"{what}: there is no such file")
     name = f"repfl_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
@@ -89,8 +87,8 @@ def _load_file(path: Path, what: str) -> None:
     if module_spec is None or module_spec.loader is None:
         raise UserError(f"{what}: is not a Python file, nor a folder with a grid.toml")
     module = module_from_spec(module_spec)
-    with _guest(what, path) as seen:
-        seen.append(path)
+    with _importing(what, path) as files:
+        files.append(path)
         sys.modules[name] = module
         try:
             module_spec.loader.exec_module(module)
@@ -103,8 +101,8 @@ def _load_file(path: Path, what: str) -> None:
 
 
 def _load_paper(folder: Path, what: str) -> None:
-    """Load a folder like those of paper_tables: its grid is found by its name, and its modules are
-    imported as if it lay there.
+    """Load a folder like those of paper_tables: its grid becomes a paper of this name, and its
+    modules a package below paper_tables.
     """
     if not (folder / "grid.toml").is_file():
         raise UserError(f"{what}: is a folder without a grid.toml, hence no paper")
@@ -117,10 +115,10 @@ def _load_paper(folder: Path, what: str) -> None:
     module = ModuleType(package)
     module.__path__ = [str(folder)]
     sys.modules[package] = module
-    grid.OUTSIDE[name] = folder / "grid.toml"
+    grid.PLUGIN_PAPERS[name] = folder / "grid.toml"
     if (folder / "artefacts.py").is_file():
         try:
-            with _guest(what, folder):
+            with _importing(what, folder):
                 import_module(f"{package}.artefacts")
         except BaseException:
             forget_paper(name)
@@ -129,7 +127,7 @@ def _load_paper(folder: Path, what: str) -> None:
 
 def forget_paper(name: str) -> None:
     """Undo the loading of a paper."""
-    path = grid.OUTSIDE.pop(name, None)
+    path = grid.PLUGIN_PAPERS.pop(name, None)
     package = f"repfl.paper_tables.{name.replace('-', '_')}"
     for module in [key for key in sys.modules if key == package or key.startswith(f"{package}.")]:
         del sys.modules[module]
@@ -141,7 +139,7 @@ def forget_paper(name: str) -> None:
 
 
 def registries() -> dict[str, MutableMapping[str, Any]]:
-    """Return what plug-ins may add to, with all of ours in it, so that a taken name is refused."""
+    """Return the registries that plug-ins extend, with all built-in names in them."""
     from repfl.algorithms import models
     from repfl.algorithms.core import method
     from repfl.algorithms.engine import metrics
@@ -159,41 +157,44 @@ def registries() -> dict[str, MutableMapping[str, Any]]:
 
 
 @contextmanager
-def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
-    """Import code of others: whatever it raises is wrong input, and the process stays as it was.
+def _importing(what: str, path: Path | None = None) -> Iterator[list[Path]]:
+    """Context manager for importing plug-in code: errors become UserErrors, and registries,
+    settings and random states are restored.
 
     Yields a list for the file that all new names come from.
     """
-    known = registries()
-    had = {kind: dict(names) for kind, names in known.items()}
-    before, seen = settings(), list[Path]()
+    registry = registries()
+    had = {kind: dict(names) for kind, names in registry.items()}
+    settings_before, files = settings(), list[Path]()
     try:
         try:
-            with randomness_kept():
-                yield seen
+            with preserve_random_state():
+                yield files
         except (Exception, SystemExit) as error:
             raise UserError(f"{what}{line_of(error, path)}: {with_class(error)}") from None
-        if change := moved(before):
+        if changed := changed_setting(settings_before):
             raise UserError(
-                f"{what}: changes {change}, and with it the results of other methods; pass it to"
+                f"{what}: changes {changed}, and with it the results of other methods; pass it to"
                 " what the method calls"
             )
-        added = [(kind, name) for kind, names in known.items() for name in names.keys() - had[kind]]
+        added = [
+            (kind, name) for kind, names in registry.items() for name in names.keys() - had[kind]
+        ]
         for kind, name in added:
             if not NAME.fullmatch(name):
                 raise no_name(kind, name, what, f"my-{kind}")
     except UserError:
-        for kind, names in known.items():
+        for kind, names in registry.items():
             names.clear()
             names.update(had[kind])
         raise
-    for file in seen:
+    for file in files:
         _origins.update(dict.fromkeys(added, file))
         _digests.update(dict.fromkeys(added, _file_digest(file)))
 
 
 def _file_digest(file: Path) -> str:
-    """Hash a file twice, as stored records have it."""
+    """Hash a file twice, as in stored records."""
     return sha256(sha256(file.read_bytes()).digest()).hexdigest()
 
 
@@ -207,12 +208,12 @@ def line_of(error: BaseException, path: Path | None) -> str:
     """Return the line of the user's file, or of a file in the user's folder, that raised."""
     if isinstance(error, SyntaxError):
         return f":{error.lineno}"
-    trace, found = error.__traceback__, ""
+    trace, location = error.__traceback__, ""
     while trace is not None and path is not None:
         file = Path(trace.tb_frame.f_code.co_filename)
         if file == path:
-            found = f":{trace.tb_lineno}"
+            location = f":{trace.tb_lineno}"
         elif file.parent == path:
-            found = f"/{file.name}:{trace.tb_lineno}"
+            location = f"/{file.name}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return found
+    return location

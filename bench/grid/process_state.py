@@ -1,4 +1,4 @@
-"""Settings and random states of a whole process, which change the numbers of every method in it."""
+"""Settings and random states of the process, which change the numbers of every method in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BACKENDS = (
 
 
 def settings() -> dict[str, str | None]:
-    """Return every such setting by name, as texts that can be compared."""
+    """Return all settings by name, as texts that can be compared."""
     import numpy as np
     import torch
     from threadpoolctl import threadpool_info
@@ -68,9 +68,7 @@ def _getter(backends: Any, name: str) -> Callable[[], Any]:
 
 
 def _read(getter: Callable[[], Any]) -> str | None:
-    """Return what a getter says; None if this PyTorch lacks it, or refuses it once a newer one was
-    used.
-    """
+    """Return a setting as text; None if this PyTorch lacks it, or refuses to read it."""
     try:
         return str(getter())
     except (AttributeError, RuntimeError):
@@ -81,7 +79,7 @@ def _digest(state: bytes) -> str:
     return sha256(state).hexdigest()[:12]
 
 
-def moved(before: Mapping[str, str | None]) -> str:
+def changed_setting(before: Mapping[str, str | None]) -> str:
     """Return the first setting that has changed, with both values; empty if none has."""
     for name, now in settings().items():
         if name in before and None not in (now, before[name]) and now != before[name]:
@@ -90,8 +88,8 @@ def moved(before: Mapping[str, str | None]) -> str:
 
 
 @contextmanager
-def randomness_kept() -> Iterator[None]:
-    """Put the random states back afterwards: some libraries draw while they are imported."""
+def preserve_random_state() -> Iterator[None]:
+    """Context manager: restore the random states; some libraries draw while they are imported."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""Recipes: from the tables of grid files to validated recipes whose fields go together."""
+"""Recipes: validation of the tables in grid files, and of fields that depend on each other."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ SMALLEST_IMAGE = {"cnn4": 16, "lenet5": 16, "tiny": 4, "tiny-bn": 2}
 """Height and width of the smallest images that a model takes, if it does not take all."""
 
 
-def recipe_from(values: Mapping[str, Any], place: str) -> Recipe:
-    """Return a validated recipe; `place` says in messages where the values come from."""
-    recipe: Recipe = validated(Recipe, values, place)
+def recipe_from(values: Mapping[str, Any], location: str) -> Recipe:
+    """Return a validated recipe; `location` tells in messages where the values come from."""
+    recipe: Recipe = validated(Recipe, values, location)
     if problem := next(_problems(recipe), ""):
-        raise UserError(f"{place}: {problem}")
+        raise UserError(f"{location}: {problem}")
     return recipe
 
 
-def validated(cls: Any, values: Mapping[str, Any], place: str) -> Any:
+def validated(cls: Any, values: Mapping[str, Any], location: str) -> Any:
     """Return a strict dataclass from plain values.
 
     They are validated as JSON, in which lists stand for tuples and whole numbers for floats.
     """
     for field, value in leaves(values):
         if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{place}: {field} = {value} is not valid; valid: a finite number")
+            raise UserError(f"{location}: {field} = {value} is not valid; valid: a finite number")
     try:
         return adapter(cls).validate_json(json.dumps(values, default=str))
     except ValidationError as error:
-        raise refusal(error, cls, place) from None
+        raise refusal(error, cls, location) from None
     except ValueError as error:  # a number of thousands of digits
-        raise UserError(f"{place}: {one_line(error)}") from None
+        raise UserError(f"{location}: {one_line(error)}") from None
 
 
 @lru_cache
@@ -56,7 +56,7 @@ def adapter(cls: Any) -> TypeAdapter[Any]:
 
 
 def _problems(recipe: Recipe) -> Iterator[str]:
-    """Say what could only fail later, when cells run."""
+    """Yield problems that would otherwise appear only when cells run."""
     yield from _unknown_names(recipe)
     yield from _data_problems(recipe)
     yield from _model_problems(recipe)
@@ -68,14 +68,14 @@ def _unknown_names(recipe: Recipe) -> Iterator[str]:
     from repfl.algorithms.models import MODELS
     from repfl.datasets.core import augment, partition, registry
 
-    for what, name, known in (
+    for field, name, valid in (
         ("dataset", recipe.dataset, registry.names()),
         ("model", recipe.model, MODELS),
         ("partition.rule", recipe.partition.rule, partition.partitioners()),
         ("augment", recipe.augment, augment.AUGMENTATIONS),
     ):
-        if name not in known:
-            yield str(unknown(what, name, known))
+        if name not in valid:
+            yield str(unknown(field, name, valid))
 
 
 def _data_problems(recipe: Recipe) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _data_problems(recipe: Recipe) -> Iterator[str]:
 
 
 def sizes(dataset: Dataset) -> dict[str, int]:
-    """Return the split sizes as described, else as prepared here, which takes a look at files."""
+    """Return the split sizes: as registered, else as prepared here."""
     from repfl.datasets.core import cache
 
     return dataset.splits or cache.sizes(dataset)
@@ -123,7 +123,7 @@ Shape = tuple[str, int, int, int]
 
 
 def shape_of(recipe: Mapping[str, Any]) -> Shape:
-    """Return what a recipe's model is built from."""
+    """Return the arguments that a recipe's model is built with."""
     from repfl.datasets.core import registry
 
     described = registry.get(recipe["dataset"])
@@ -162,7 +162,7 @@ def _model_problems(recipe: Recipe) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def _build_problem(model: str, channels: int, size: int, classes: int) -> str:
-    """Build a model of the user's once, to see whether it can be."""
+    """Return why a user's model cannot be built; empty if it can."""
     from repfl.algorithms import models
     from repfl.algorithms.engine.model import ModelError
 
@@ -178,21 +178,21 @@ def _training_problems(training: Training) -> Iterator[str]:
         return
     from repfl.algorithms.engine import optimiser as torch_optim
 
-    for what, chosen, classes in (
+    for field, chosen, classes in (
         ("optimiser", training.optimiser, torch_optim.OPTIMISERS),
         ("scheduler", training.scheduler, torch_optim.SCHEDULERS),
     ):
         if chosen is None:
             continue
         if chosen.name not in classes:
-            yield str(unknown(f"training.{what}.name", chosen.name, classes))
+            yield str(unknown(f"training.{field}.name", chosen.name, classes))
             return
-        known = torch_optim.options_of(classes[chosen.name])
+        valid = torch_optim.options_of(classes[chosen.name])
         for option in chosen.options:
             if option in torch_optim.FIELDS:
-                yield f"training.{what}.options.{option}: set training.{option} instead"
-            elif option not in known:
-                yield f"{chosen.name} has no option {option!r}; {nearest(option, known)}"
+                yield f"training.{field}.options.{option}: set training.{option} instead"
+            elif option not in valid:
+                yield f"{chosen.name} has no option {option!r}; {nearest(option, valid)}"
     if training.scheduler and training.lr_decay != 1:
         yield "training.lr_decay is a schedule as well as training.scheduler; leave one of them out"
     if problem := _optimiser_problem(adapter(Training).dump_json(training)):
@@ -201,7 +201,7 @@ def _training_problems(training: Training) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def _optimiser_problem(training: bytes) -> str:
-    """Try an optimiser and a schedule, since PyTorch knows best which options are valid."""
+    """Return why PyTorch refuses an optimiser or a schedule; empty if it takes them."""
     from repfl.algorithms.engine.optimiser import try_out
 
     values: Training = adapter(Training).validate_json(training)
@@ -240,9 +240,9 @@ def _evaluation_problems(recipe: Recipe) -> Iterator[str]:
 
 
 def check_partition(recipe: Recipe) -> None:
-    """Refuse a partition that cannot be made of the data set, as far as its sizes tell.
+    """Refuse a partition that is impossible for the data set's sizes.
 
-    A grid file may have such recipes at scales at which no cell uses them.
+    A grid file may contain such recipes at scales at which no cell uses them.
     """
     from repfl.datasets.core import partition, registry
 
@@ -275,7 +275,7 @@ def recipe_values(recipe: Recipe) -> dict[str, Any]:
 
 
 _VALUES: dict[int, tuple[Recipe, dict[str, Any]]] = {}
-"""By the identity of the recipe, which is kept beside its values so that it stays taken."""
+"""By the identity of the recipe, which is stored too so that its id is not reused."""
 
 
 def residents(values: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""What a grid file may say, and the blocks of cells that its shorthands stand for."""
+"""The schema of grid files, and the blocks of cells that their shorthands expand to."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GridRow(_Strict):
 
 
 def is_range(kind: str, limits: Any) -> bool:
-    """Return whether a search can draw from it."""
+    """Return whether a search can draw from this range."""
     if kind not in get_args(Range) or not isinstance(limits, list):
         return False
     if kind == "one of":
@@ -77,7 +77,7 @@ class Search(_Strict):
 
     @property
     def ranges(self) -> dict[str, tuple[str, list[Any]]]:
-        """The fields searched beside the method's own space, each with its range."""
+        """The fields searched in addition to the method's own space, each with its range."""
         return {name: next(iter(ranges.items())) for name, ranges in self.over.items()}
 
 
@@ -203,7 +203,7 @@ class GridFile(_Strict):
 
 @dataclass(frozen=True)
 class Column:
-    """A recipe of the file, and fields of it that this column has otherwise."""
+    """A recipe of the file, and fields that differ in this column."""
 
     recipe: str
     fields: Mapping[str, Any]
@@ -223,7 +223,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows crossed with columns and seeds, every shorthand written out."""
+    """Rows crossed with columns and seeds, all shorthands expanded."""
 
     rows: tuple[GridRow, ...]
     columns: tuple[Column, ...]
@@ -233,11 +233,11 @@ class Cells:
 
 
 def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:
-    """Yield the blocks of an artefact; those of the artefact that it is like come first."""
-    own = file.artefacts[artefact]
-    if own.like:
-        yield from written_out(file, own.like)
-    for index, block in enumerate(own.cells):
+    """Yield the expanded blocks of an artefact; those of its `like` artefact come first."""
+    own_artefact = file.artefacts[artefact]
+    if own_artefact.like:
+        yield from written_out(file, own_artefact.like)
+    for index, block in enumerate(own_artefact.cells):
         shared = (*file.columns.get(block.columns, ()), *block.recipes)
         groups = [(shared, {}), *(((recipe,), hp) for recipe, hp in block.per.items())]
         for recipes, hp in groups:
@@ -251,8 +251,8 @@ def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:
 
 
 def rows_of(file: GridFile, block: Block) -> Iterator[GridRow]:
-    """Yield the rows of a block: those of the list that it is like, then its own; each once per
-    point of the sweep.
+    """Yield the rows of a block, first those of its `like` list; each once per point of the
+    sweep.
     """
     for row in (*file.rows.get(block.like, ()), *block.rows):
         for point in _points(block.sweep):

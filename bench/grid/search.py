@@ -31,11 +31,11 @@ from repfl.bench.grid.methods import hyperparameters, search_space
 from repfl.bench.grid.schema import is_range
 
 DIGITS = 3
-"""Significant digits of a drawn number: fine enough to search, and the same text everywhere."""
+"""Significant digits of a drawn number: fine enough to search, and equal text on every machine."""
 
 Space = tuple[str, list[Any]]
 MAX_DIMENSIONS = 4
-"""Dimensions that a method may search: more would be more luck for the same number of trials."""
+"""Dimensions that a method may search: more would leave more to chance."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +43,41 @@ class Trial:
     """One point of a search."""
 
     number: int
-    """From 1; 0: nothing is searched."""
+    """From 1; 0 without a search."""
     hp: Mapping[str, Any]
     fields: Mapping[str, Any]
     """Fields of the recipe, under dotted names."""
 
 
 def space_of(
-    method: str, beside: Mapping[str, Space], fixed: Collection[str], place: str
+    method: str, grid_ranges: Mapping[str, Space], fixed: Collection[str], location: str
 ) -> dict[str, Space]:
-    """Return all that is searched: what the method declares and its row leaves open, and what the
-    grid searches beside it.
+    """Return the search space: ranges that the method declares, except those of fields that the row
+    fixes, and the ranges of the grid.
     """
-    declared = search_space(method, place)
+    declared = search_space(method, location)
     for name, (kind, limits) in declared.items():
         if not is_range(kind, limits):
             raise UserError(
                 f"method {method!r}: search of {name} = {{{kind!r}: {limits}}} is not valid; valid:"
                 ' as in {"log": [0.01, 1]}'
             )
-        for each in limits:
-            hyperparameters(method, {name: each}, "the ends of its search")
-    space = {name: each for name, each in declared.items() if name not in fixed} | dict(beside)
+        for bound in limits:
+            hyperparameters(method, {name: bound}, "the ends of its search")
+    space = {name: bound for name, bound in declared.items() if name not in fixed} | dict(
+        grid_ranges
+    )
     if not space or len(space) > MAX_DIMENSIONS:
         raise UserError(
-            f"{place}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to"
+            f"{location}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to"
             f" {MAX_DIMENSIONS} dimensions"
         )
     return space
 
 
 def trials(space: Mapping[str, Space], count: int, study: int) -> Iterator[Trial]:
-    """Yield the trials of a study, or one that tries nothing if the space is empty; names with a
-    dot are fields of the recipe, the others hyper-parameters.
+    """Yield the trials of a study, or one empty trial if the space is empty; names with a dot are
+    fields of the recipe, the others hyper-parameters.
     """
     if not space:
         yield Trial(0, {}, {})
@@ -87,7 +89,7 @@ def trials(space: Mapping[str, Space], count: int, study: int) -> Iterator[Trial
 
 @lru_cache(maxsize=4096)
 def _positions(name: str, count: int, study: int) -> list[float]:
-    """Return where the trials lie in one dimension, from 0 up to 1."""
+    """Return the positions of the trials in one dimension, from 0 up to 1."""
     import numpy as np
 
     from repfl.datasets.core.rng import generator
@@ -95,32 +97,32 @@ def _positions(name: str, count: int, study: int) -> list[float]:
     address = int.from_bytes(sha256(name.encode()).digest()[:6], "big")
     rng = generator(study, "search", count, address)
     strata = (rng.permutation(count) + rng.random(count)) / count
-    found: list[float] = np.minimum(strata, np.nextafter(1.0, 0.0)).tolist()
-    return found
+    positions: list[float] = np.minimum(strata, np.nextafter(1.0, 0.0)).tolist()
+    return positions
 
 
 # -- ranges ----------------------------------------------------------------------------------------
 
 
-def value(space: Space, share: float) -> Any:
-    """Return the value at a share of the range, from 0 up to 1."""
+def value(space: Space, position: float) -> Any:
+    """Return the value at a position in the range, from 0 up to 1."""
     kind, limits = space
     if kind == "one of":
-        return limits[floor(share * len(limits))]
+        return limits[floor(position * len(limits))]
     low, high = limits
     if kind == "whole":
-        return low + floor(share * (high - low + 1))
+        return low + floor(position * (high - low + 1))
     if kind == "log whole":
-        return floor(low * ((high + 1) / low) ** share)
+        return floor(low * ((high + 1) / low) ** position)
     if kind == "log":
-        return _short(low * (high / low) ** share)
+        return _short(low * (high / low) ** position)
     if kind == "near-one":
-        return round(1 - _short((1 - low) * ((1 - high) / (1 - low)) ** share), 12)
-    return _short(low + share * (high - low))
+        return round(1 - _short((1 - low) * ((1 - high) / (1 - low)) ** position), 12)
+    return _short(low + position * (high - low))
 
 
 def _short(number: float) -> float:
-    """Return a number with few digits."""
+    """Round a number to `DIGITS` significant digits."""
     return round(number, DIGITS - 1 - floor(log10(abs(number)))) if number else 0.0
 
 

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.planned import Planned, asked_beside
+from repfl.bench.grid.planned import Planned, plan_options
 from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.site import facts
 from repfl.bench.store.store import Store, writing
@@ -189,7 +189,7 @@ def _sheet_fields(
     guests = dict.fromkeys(item.guest for item in items if item.guest)
     command = f"repfl report --artefact {key}{request.again}"
     if not request.best:
-        extra = asked_beside(items[0].file, guests)
+        extra = plan_options(items[0].file, guests)
         command = f"repfl reproduce --scale {items[0].scale} --artefact {key}{extra}{request.again}"
     highest = max((item.scale for item in items), key=grids.SCALES.index)
     return {
@@ -243,7 +243,7 @@ def _missing_commands(
             "cells": len(items),
             "seconds": round(sum(map(cost.static, items))),
             "command": (
-                f"repfl run --scale {first.scale} {selection}{asked_beside(first.file, guests)}"
+                f"repfl run --scale {first.scale} {selection}{plan_options(first.file, guests)}"
                 f"{request.again}"
             ),
         }
@@ -260,7 +260,7 @@ def _book(
     runs = {cell: run for part in parts.values() for cell, run in part.runs.items()}
     names = sorted({item.cell.method for item in request.planned})
     datasets = sorted({name for sheet in sheets for name in sheet.datasets.values()})
-    grid_of = {i.cell.method: asked_beside(i.file, ()) for i in request.planned if i.file}
+    grid_of = {i.cell.method: plan_options(i.file, ()) for i in request.planned if i.file}
     again = {name: grid_of.get(name, "") + request.again for name in names}
     papers: dict[str, list[Planned]] = {}
     for item in request.planned:

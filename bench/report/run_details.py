@@ -10,7 +10,7 @@ from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run.record import as_made
 from repfl.bench.store import versions
-from repfl.bench.store.reported import TRAFFIC, judged
+from repfl.bench.store.reported import TRAFFIC, reported_curve
 from repfl.bench.store.store import Record
 
 MAX_CURVE_POINTS = 60
@@ -39,7 +39,7 @@ def describe_runs(planned: Sequence[Planned], evidence: CellEvidence, again: str
         record, line = evidence.record(cell), evidence.line(cell)
         assert record is not None
         currency = line.currency if line else versions.of_record(record.provenance, record.cell)
-        name = "/".join(judged(run["recipe"]["evaluation"]))
+        name = "/".join(reported_curve(run["recipe"]["evaluation"]))
         done = record.status == "done"
         run |= {
             "tier": evidence.tiers[cell] if line else "",

@@ -36,7 +36,7 @@ def compute(
 
     machine.clear(options.device)
     begun, before, cell = Clocks.now(), process_state.settings(), task.cell
-    with process_state.randomness_kept():  # a data set's own code imports what it likes
+    with process_state.preserve_random_state():  # a data set's own code imports what it likes
         open_dataset(cell.recipe["dataset"])
         _first_use(cell.recipe["evaluation"].get("metrics", ()))
     clients = clients_of(cell)
@@ -64,7 +64,7 @@ def compute(
                 saved = time.perf_counter()
             if interrupted:
                 raise Interrupted
-    if change := process_state.moved(before):
+    if change := process_state.changed_setting(before):
         raise StoreError(
             f"method {cell.method!r} changes {change}: this process cannot be trusted with another"
             " cell"

@@ -13,7 +13,7 @@ from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.grid.cell import Cell, canonical
-from repfl.bench.grid.methods import known_entry, participants
+from repfl.bench.grid.methods import find_entry, participants
 from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import Shape, residents, shape_of, sizes
 from repfl.bench.store.store import Record, Store
@@ -128,7 +128,7 @@ def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]
     """Return the epochs that clients train before they are scored; None if they do not."""
     from repfl.bench.grid.methods import hyperparameters
 
-    known = known_entry(method)
+    known = find_entry(method)
     if known is None or not known.cls(hyperparameters(method, dict(hp))).personalizes:
         return None
     asked = hp.get("final_epochs") or hp.get("epochs")
@@ -171,7 +171,7 @@ def seconds_at_reference(
     method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], stack: int | None = None
 ) -> float:
     """Return seconds of one core of the reference machine."""
-    known, done = known_entry(method), work(method, hp, recipe)
+    known, done = find_entry(method), work(method, hp, recipe)
     stacked = (stack_for(recipe) if stack is None else stack) > 1
     steps = PER_STEP * done.steps * (STACKED if stacked else 1.0)
     trained = steps + PER_MULTIPLY_ADD * done.trained + PER_MOVED * done.moved

@@ -24,7 +24,7 @@ from repfl.bench.run.attempt import counts_as_done
 from repfl.bench.run.executors import EXECUTORS
 from repfl.bench.run.record import now
 from repfl.bench.run.task import Options, Outcome, Task
-from repfl.bench.store.locks import held, sweep
+from repfl.bench.store.locks import is_locked, sweep
 from repfl.bench.store.store import Record, Store, stored_result
 
 if TYPE_CHECKING:
@@ -239,6 +239,6 @@ def _until_done(
             progress.note(f"{len(busy)} cells are with other runners: waiting for them")
         for marker in filter(None, busy.values()):
             progress.note(marker)
-        while busy and not stop() and all(held(store, cell) for cell in busy):
+        while busy and not stop() and all(is_locked(store, cell) for cell in busy):
             time.sleep(POLL)
         waiting = [] if stop() else [by_id[cell] for cell in busy]

@@ -59,14 +59,14 @@ def following(
     name: str, cell: Cell, results: str
 ) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
     """Follow a run; yield what to call after each round."""
-    from repfl.bench.grid.process_state import randomness_kept
+    from repfl.bench.grid.process_state import preserve_random_state
 
     tracker = create(name) if name else None
 
     def call(method: str, *arguments: Any) -> None:
         nonlocal tracker
         try:
-            with randomness_kept():
+            with preserve_random_state():
                 getattr(tracker, method)(*arguments)
         except Exception as error:
             tracker = None

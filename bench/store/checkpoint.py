@@ -1,6 +1,4 @@
-"""Checkpoints: the state of a running cell as safetensors, so that a killed run goes on where it
-was.
-"""
+"""Checkpoints: the state of a running cell as safetensors, so that a killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -22,29 +20,29 @@ def path_of(store: Store, cell: str) -> Path:
 
 
 def models_of(store: Store, cell: str) -> Path:
-    """Return where the clients' models wait for the end of their run."""
+    """Return the file of the clients' models until their run ends."""
     return store.running / f"{cell}.models.safetensors"
 
 
 def save(store: Store, cell: str, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
-    """Write a checkpoint over the last one. `facts` say what must be equal for it to be used."""
-    own = _unshared(
+    """Write a checkpoint over the last one. It is loaded only if all `facts` are equal."""
+    unshared = _unshared(
         {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
     )
-    facts = {**facts, "format": FORMAT, "digest": of_tensors(own)}
-    write(store, path_of(store, cell), own, facts)
+    facts = {**facts, "format": FORMAT, "digest": of_tensors(unshared)}
+    write(store, path_of(store, cell), unshared, facts)
 
 
 def write(store: Store, path: Path, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
-    """Write tensors into a file, whole or not at all."""
+    """Write tensors into a file, as a whole or not at all."""
     with writing(store.root):
         _write(path.with_suffix(".partial"), tensors, facts)
         path.with_suffix(".partial").replace(path)
 
 
 def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, no two of them views of one memory, which a file cannot hold; the others
-    are not copied: they may be gigabytes.
+    """Return the tensors without two views of the same memory, which a file cannot contain. The
+    others are not copied, since they may be gigabytes.
     """
     seen: set[int] = set()
     out = {}
@@ -56,7 +54,7 @@ def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _write(path: Path, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
-    """Stream tensors into a file and wait until the disk has it."""
+    """Write tensors to a file and wait until they are on the disk."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -69,26 +67,26 @@ def _write(path: Path, tensors: dict[str, Tensor], facts: dict[str, str]) -> Non
 
 
 def load(store: Store, cell: str, facts: dict[str, str]) -> dict[str, Tensor] | None:
-    """The last checkpoint of a cell; none if there is none, if it is damaged, or if it was made by
-    other code or elsewhere.
+    """Return the last checkpoint of a cell; None if there is none, if it is damaged, or if it was
+    made by other code or elsewhere.
     """
     from safetensors import safe_open
 
     try:
         with safe_open(path_of(store, cell), framework="pt") as file:
-            known: dict[str, Any] = file.metadata() or {}
+            metadata: dict[str, Any] = file.metadata() or {}
             names: list[str] = list(file.keys())
             tensors = {name: file.get_tensor(name) for name in names}
     # whatever is wrong with the file, the cell then starts again, which costs time and nothing else
     except Exception:
         return None
     expected = {**facts, "format": FORMAT, "digest": of_tensors(tensors)}
-    return tensors if all(known.get(name) == value for name, value in expected.items()) else None
+    return tensors if all(metadata.get(name) == value for name, value in expected.items()) else None
 
 
 def round_of(store: Store, cell: str) -> int | None:
-    """Return the round of a cell's checkpoint; None if there is none that can be read, or one that
-    is older than a record of its failure.
+    """Return the round of a cell's checkpoint; None if it cannot be read, or is older than a record
+    of the cell's failure.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -103,7 +101,7 @@ def round_of(store: Store, cell: str) -> int | None:
 
 
 def drop(store: Store, cell: str) -> None:
-    """Remove a cell's checkpoint, and the models that were to be kept."""
+    """Remove a cell's checkpoint and the models beside it."""
     for path in (path_of(store, cell), models_of(store, cell)):
         path.unlink(missing_ok=True)
         path.with_suffix(".partial").unlink(missing_ok=True)

@@ -1,5 +1,5 @@
-"""Digests: what must be equal when the same cell is computed again. Wall-clock values never
-enter.
+"""Digests of results: equal when the same cell is computed again. Wall-clock values are left
+out.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 TIMES = "time/"
-"""Curves whose names start so are measured seconds."""
+"""Prefix of curves that are measured seconds."""
 
 
 def of_tensors(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of named tensors, in the order of their names: name, type, shape and bytes."""
+    """Return the SHA-256 of named tensors, sorted by name: name, type, shape and bytes."""
     return of_arrays({name: _as_array(value) for name, value in tensors.items()})
 
 
@@ -31,7 +31,7 @@ def _as_array(tensor: Tensor) -> np.ndarray:
 
 
 def of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of named arrays, in the order of their names."""
+    """Return the SHA-256 of named arrays, sorted by name."""
     digest = sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -43,7 +43,7 @@ def of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
 def of_curves(
     rows: Iterable[tuple[int, str, float]], client_rows: Iterable[tuple[Any, ...]]
 ) -> str:
-    """SHA-256 of curves and counts, in the order of round and name, without measured times."""
+    """Return the SHA-256 of curves and counts, sorted by round and name, without measured times."""
     digest = sha256()
     for round_, name, value in sorted((r, n, v) for r, n, v in rows if not n.startswith(TIMES)):
         digest.update(f"{round_}\0{name}\0".encode() + np.float64(value).tobytes())
@@ -53,6 +53,6 @@ def of_curves(
 
 
 def of_file(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()

@@ -1,11 +1,11 @@
-"""One runner per cell, and what killed runners leave.
+"""Locks: one runner per cell, and cleaning up after killed runners.
 
 The lock is the operating system's own (`flock` through filelock), not a file with a heartbeat: the
-kernel lets go of it the moment its process dies, whatever killed it, and never before. On network
-file systems with locks (NFS 4, Lustre, CephFS, GPFS) the server frees those of a lost client after
-its lease, by default 90 seconds. A file system without locks says so in several ways; there,
-filelock's marker files do: the process that makes the file has the lock, and is named in it. A
-marker whose process died on this machine is taken over. That of a lost machine stays, and is
+kernel releases it the moment its process dies, whatever killed it, and never before. On network
+file systems with locks (NFS 4, Lustre, CephFS, GPFS) the server releases those of a lost client
+after its lease, by default 90 seconds. File systems without locks report so in several ways; there,
+filelock's marker files are used: the process that creates the file has the lock, and is named in
+it. A marker whose process died on this machine is taken over. That of a lost machine stays, and is
 reported with file and host, until a user deletes it.
 """
 
@@ -33,8 +33,8 @@ def path_of(store: Store, cell: str) -> Path:
 
 @contextmanager
 def claim(store: Store, cell: str) -> Iterator[bool]:
-    """Try to become the one who computes a cell; False if another runner has it. The lock file
-    goes when the claim ends.
+    """Try to lock a cell; yield False if another runner has it. The lock file is removed at the
+    end.
     """
     path = path_of(store, cell)
     with writing(store.root):
@@ -56,8 +56,8 @@ def claim(store: Store, cell: str) -> Iterator[bool]:
         lock.release()
 
 
-def held(store: Store, cell: str) -> bool:
-    """Return whether some runner computes this cell right now."""
+def is_locked(store: Store, cell: str) -> bool:
+    """Return whether a runner computes this cell now."""
     path = path_of(store, cell)
     if not path.exists():
         return False
@@ -69,7 +69,9 @@ def held(store: Store, cell: str) -> bool:
 
 
 def holder(store: Store, cell: str) -> str:
-    """Return whose marker file a cell has if that is a process of another machine, else nothing."""
+    """Return a message on the marker file of a cell if its process is on another machine, else an
+    empty text.
+    """
     path = path_of(store, cell)
     try:
         process, host, *_ = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -84,9 +86,9 @@ def holder(store: Store, cell: str) -> str:
 
 
 def _lock(path: Path) -> BaseFileLock:
-    """Return a lock on a file, not taken yet."""
+    """Return a lock on a file, not yet acquired."""
     try:
-        # left by somebody whose view of the file system has no locks: a real lock file is empty
+        # left by a machine on which this file system has no locks: a real lock file is empty
         marked = path.stat().st_size > 0
     except OSError:
         marked = False
@@ -105,15 +107,15 @@ def _has_locks(folder: Path) -> bool:
 
 
 def sweep(store: Store) -> None:
-    """Clear away what killed runners left: locks, halves of records, checkpoints of finished cells.
-    What belongs to a living runner, and checkpoints of unfinished cells, stay.
+    """Remove what killed runners left: locks, parts of records, checkpoints of finished cells.
+    Files of live runners and checkpoints of unfinished cells stay.
     """
     # a folder that cannot be written, or is gone by now, keeps what it has
     with suppress(OSError, StoreError):
-        names = {path.name.partition(".")[0] for path in store.running.iterdir()}
-        for cell in sorted(name for name in names if len(name) == ID_LENGTH):
-            with claim(store, cell) as mine:
-                if not mine:
+        prefixes = {path.name.partition(".")[0] for path in store.running.iterdir()}
+        for cell in sorted(name for name in prefixes if len(name) == ID_LENGTH):
+            with claim(store, cell) as acquired:
+                if not acquired:
                     continue
                 store.recover(cell)
                 record = stored_result(store, cell)

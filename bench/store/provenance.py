@@ -1,4 +1,4 @@
-"""Where a number comes from: commit, libraries, machine, data."""
+"""Provenance: commit, libraries, machine and data behind a number."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def commit() -> dict[str, Any]:
     """
     with suppress(OSError, subprocess.SubprocessError):
         if not _git("rev-parse", "--show-prefix"):  # the top folder, not one below it
-            head, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-unormal")
-            return {"commit": head, "dirty": bool(changes)}
+            head, status = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-unormal")
+            return {"commit": head, "dirty": bool(status)}
     return {"commit": None, "dirty": None}
 
 
-def must_last(path: Path) -> None:
-    """Refuse to write beside the code of an installed copy: the next installation would lose it."""
+def refuse_installed_copy(path: Path) -> None:
+    """Refuse a path inside an installed copy, which the next installation overwrites."""
     if path.is_relative_to(ROOT) and not (ROOT / "pyproject.toml").exists():
         raise UserError(
             f"{path}: is part of an installed copy, where nothing lasts; work in a clone, after"
@@ -57,7 +57,7 @@ def must_last(path: Path) -> None:
 
 
 def author() -> str:
-    """Return the name that git would write into a commit, or nothing."""
+    """Return the user name of git; empty if there is none."""
     with suppress(OSError, subprocess.SubprocessError):
         return _git("config", "user.name")
     return ""
@@ -65,13 +65,13 @@ def author() -> str:
 
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-    return done.stdout.strip()
+    process = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    return process.stdout.strip()
 
 
 @lru_cache(maxsize=1)
 def libraries() -> dict[str, str]:
-    """Return the versions of everything that may move a number."""
+    """Return the versions of everything that can change a number."""
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
@@ -98,15 +98,15 @@ def processor() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def blas() -> list[str]:
-    """Return the processors that the linear algebra of NumPy and SciPy takes this one for; equal
-    instruction sets do not settle that.
+    """Return the processor types that the linear algebra of NumPy and SciPy detects, which do not
+    follow from instruction sets alone.
     """
     from threadpoolctl import threadpool_info
 
     for name in ("numpy", "scipy.linalg"):
         import_module(name)  # a library shows itself once it is loaded
-    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    names = [(each["internal_api"], each.get("architecture") or each["version"]) for each in found]
+    loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    names = [(each["internal_api"], each.get("architecture") or each["version"]) for each in loaded]
     return sorted({f"{api}-{kind}" for api, kind in names})
 
 
@@ -139,7 +139,7 @@ def platform_of(device: str, precision: str) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return where this runs."""
+    """Return facts on this machine."""
     return {
         "host": socket.gethostname(),
         "processors": os.cpu_count(),
@@ -151,23 +151,23 @@ def machine() -> dict[str, Any]:
 
 
 def data_here(dataset: str) -> dict[str, str]:
-    """Return the fingerprint of every split; nothing if the data are not here."""
+    """Return the fingerprint of every split; empty if the data set is not here."""
     from repfl.datasets.core.cache import open_dataset
     from repfl.datasets.core.errors import DataError
 
     try:
-        known = open_dataset(dataset).fingerprints
+        fingerprints = open_dataset(dataset).fingerprints
     except DataError:
         return {}
-    return {f"{dataset}/{split}": mark for split, mark in known.items()}
+    return {f"{dataset}/{split}": fingerprint for split, fingerprint in fingerprints.items()}
 
 
-def data_moved(made: Mapping[str, str]) -> Iterator[str]:
-    """Say which splits differ from those here, of data sets that are here."""
-    for dataset in dict.fromkeys(name.partition("/")[0] for name in made):
+def data_moved(recorded: Mapping[str, str]) -> Iterator[str]:
+    """Yield the splits whose fingerprints differ from those here, of data sets that are here."""
+    for dataset in dict.fromkeys(name.partition("/")[0] for name in recorded):
         here = data_here(dataset)
-        then = {name: mark for name, mark in made.items() if name.partition("/")[0] == dataset}
+        then = {name: mark for name, mark in recorded.items() if name.partition("/")[0] == dataset}
         for name in sorted(here.keys() | then) if here else ():
             if here.get(name) != then.get(name):
-                marks = ((side.get(name) or "none")[:12] for side in (then, here))
-                yield "{} had fingerprint {}, and here has {}".format(name, *marks)
+                shown = ((side.get(name) or "none")[:12] for side in (then, here))
+                yield "{} had fingerprint {}, and here has {}".format(name, *shown)

@@ -12,7 +12,7 @@ TRAFFIC = ("up_values", "up_codes", "down_values", "down_codes")
 def summarise(
     rows: Rows, recipe: Mapping[str, Any], floor: tuple[float, float], parameters: int
 ) -> dict[str, Any]:
-    """A record's metrics."""
+    """Return a record's metrics."""
     curves = _curves(rows)
     points = {name.removesuffix("/mean") for name in curves if name.endswith("/mean")}
     summaries = {
@@ -35,7 +35,7 @@ def summarise(
 
 
 def _curves(rows: Rows) -> dict[str, dict[int, float]]:
-    """Every curve as round -> value, rounds ascending."""
+    """Return every curve as round -> value, rounds ascending."""
     curves: dict[str, dict[int, float]] = {}
     for round_, name, value in sorted(rows):
         curves.setdefault(name, {})[round_] = value
@@ -47,7 +47,7 @@ def _last(curve: Mapping[int, float]) -> float:
 
 
 def _summary(curves: Mapping[str, Mapping[int, float]], point: str) -> dict[str, Any]:
-    """One scoring point: its last, its best and its validated round."""
+    """Return the scores of one scoring point: in the last, the best and the validated round."""
     mean, pooled = curves[f"{point}/mean"], curves[f"{point}/pooled"]
     top = max(mean, key=lambda round_: (mean[round_], -round_))
     chosen = _validated(curves, point, "mean")
@@ -63,7 +63,7 @@ def _summary(curves: Mapping[str, Mapping[int, float]], point: str) -> dict[str,
 
 
 def _validated(curves: Mapping[str, Mapping[int, float]], point: str, average: str) -> int | None:
-    """The first round with the best validation accuracy among those that have a test score; none
+    """Return the first round with the best validation accuracy among those with a test score; None
     without validation data.
     """
     validation = {
@@ -83,9 +83,9 @@ def best_round(rows: Rows) -> int | None:
     return max(curve, key=lambda round_: (curve[round_], -round_), default=None)
 
 
-def judged(evaluation: Mapping[str, Any]) -> tuple[str, str]:
-    """The scoring point and the average over clients that the recipe reports; joined by a slash,
-    they name a curve.
+def reported_curve(evaluation: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the scoring point and the average over clients that the recipe reports; joined by a
+    slash, they name a curve.
     """
     return evaluation["point"], {"clients": "mean", "pooled": "pooled"}[evaluation["average"]]
 
@@ -93,10 +93,10 @@ def judged(evaluation: Mapping[str, Any]) -> tuple[str, str]:
 def reported(
     curves: Mapping[str, Mapping[int, float]], evaluation: Mapping[str, Any]
 ) -> tuple[float | None, int | None]:
-    """The number that the recipe's rule picks, and its round; nothing if the reported point was
-    never scored.
+    """Return the number that the recipe's rule picks, and its round; (None, None) if the reported
+    point was never scored.
     """
-    point, average = judged(evaluation)
+    point, average = reported_curve(evaluation)
     curve = curves.get(f"{point}/{average}", {})
     if evaluation["rounds"] and evaluation["rule"] == "max":
         curve = {round_: value for round_, value in curve.items() if round_ in evaluation["rounds"]}

@@ -1,4 +1,4 @@
-"""What every reader of a record may rely on, whoever wrote it."""
+"""The fields that every reader of a record relies on."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ class Metrics(BaseModel):
     round: int | None
 
 
-def misshapen(status: str, metrics: Any, provenance: Any) -> str:
-    """The first thing that a record lacks or has otherwise; nothing if all is there."""
-    wanted: dict[str, tuple[type[BaseModel], Any]] = {
+def shape_problem(status: str, metrics: Any, provenance: Any) -> str:
+    """Return the first field that a record lacks or has in another form; empty if all is valid."""
+    parts: dict[str, tuple[type[BaseModel], Any]] = {
         "provenance": (DoneOrigin if status == "done" else Origin, provenance)
     }
     if status == "done":
-        wanted["metrics"] = (Metrics, metrics)
-    for name, (kind, values) in wanted.items():
+        parts["metrics"] = (Metrics, metrics)
+    for name, (model, values) in parts.items():
         try:
-            kind.model_validate(values, strict=True)
+            model.model_validate(values, strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             return f"{'.'.join((name, *map(str, first['loc'])))}: {first['msg'].lower()}"

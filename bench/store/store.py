@@ -1,12 +1,7 @@
-"""The store: one folder per record, written whole or not at all, read with every checksum looked
-at.
+"""The store: one folder per record, written as a whole or not at all; every checksum is verified on
+reading.
 
-    results/<id>/record.json, rounds.parquet, clients.parquet, arrays.npz
-    results/.running/<id>.lock, <id>.safetensors        while a cell is being computed; nothing of
-                                                        it stays
-
-A record is assembled in `.running/<id>.new` and appears under its name by one rename, so nobody
-ever sees half of it.
+results/<id>/record.json, rounds.parquet, clients.parquet, arrays.npz
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.errors import Corrupt, StoreError, UserError
 from repfl.bench.grid.cell import canonical
 from repfl.bench.store.digest import of_file
-from repfl.bench.store.shape import misshapen
+from repfl.bench.store.shape import shape_problem
 from repfl.datasets.core.paths import expanded
 
 if TYPE_CHECKING:
@@ -50,7 +45,7 @@ KINDS = {
     "files": dict,
 }
 """The fields of a record, as JSON has them."""
-AGAIN = "`repfl run` computes the cell again and replaces it"
+RERUN = "`repfl run` computes the cell again and replaces it"
 
 
 @dataclass(frozen=True)
@@ -72,40 +67,40 @@ class Record:
 
 
 def encode(record: Record) -> bytes:
-    """The one way to write a record; it ends with the checksum of everything before it."""
+    """Return a record's bytes, always the same; the last field is the checksum of all others."""
     values = record.json
     values["checksum"] = checksum(values)
     return (json.dumps(values, indent=1, sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 
 def checksum(values: Mapping[str, Any]) -> str:
-    """SHA-256 of a record without its checksum."""
+    """Return the SHA-256 of a record without its checksum."""
     return sha256(
         json.dumps({k: v for k, v in values.items() if k != "checksum"}, sort_keys=True).encode()
     ).hexdigest()
 
 
 def decode(data: bytes, path: Path) -> Record:
-    """A record from its bytes; a single changed bit is refused."""
+    """Return the record with these bytes; raise `Corrupt` if a single bit has changed."""
     try:
         values = json.loads(data)
         stored, schema = values.pop("checksum"), values["schema"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise Corrupt(f"{path}: not a whole record; {AGAIN}") from None
+        raise Corrupt(f"{path}: not a whole record; {RERUN}") from None
     if stored != checksum(values):
-        raise Corrupt(f"{path}: its checksum does not match; {AGAIN}")
+        raise Corrupt(f"{path}: its checksum does not match; {RERUN}")
     record = Record(**_migrated(values, schema, path))
     if schema == SCHEMA and encode(record) != data:
-        raise Corrupt(f"{path}: not as it was written; {AGAIN}")
+        raise Corrupt(f"{path}: not as it was written; {RERUN}")
     if record.id != path.parent.name or record.id != _id_of(record.cell):
         raise Corrupt(f"{path}: belongs to another cell than its folder says; delete {path.parent}")
     if record.status not in STATUSES or not set(record.files) <= set(FILES):
-        raise Corrupt(f"{path}: its status or its list of files is none that repfl writes; {AGAIN}")
+        raise Corrupt(f"{path}: its status or its list of files is none that repfl writes; {RERUN}")
     return record
 
 
 def _id_of(cell: Mapping[str, Any]) -> str:
-    """The id that a cell's JSON ought to have; none if it is no cell."""
+    """Return the id of a cell's JSON; empty if it is no cell."""
     try:
         return sha256(canonical(cell).encode()).hexdigest()
     except (TypeError, ValueError):
@@ -113,7 +108,7 @@ def _id_of(cell: Mapping[str, Any]) -> str:
 
 
 def _migrated(values: dict[str, Any], schema: Any, path: Path) -> dict[str, Any]:
-    """Fields of the current schema; every older schema gets its step here."""
+    """Return the fields in the current schema, converting older schemas step by step."""
     if schema != SCHEMA:
         raise UserError(
             f"{path}: record of schema {schema!r}, this repfl reads up to {SCHEMA}; update repfl,"
@@ -121,11 +116,11 @@ def _migrated(values: dict[str, Any], schema: Any, path: Path) -> dict[str, Any]
         )
     if set(values) != set(KINDS):
         raise Corrupt(
-            f"{path}: fields {sorted(set(values) ^ set(KINDS))} are missing or unexpected; {AGAIN}"
+            f"{path}: fields {sorted(set(values) ^ set(KINDS))} are missing or unexpected; {RERUN}"
         )
-    wrong = [name for name, kind in KINDS.items() if not isinstance(values[name], kind)]
-    if wrong:
-        raise Corrupt(f"{path}: field {wrong[0]!r} is not of its type; {AGAIN}")
+    mistyped = [name for name, kind in KINDS.items() if not isinstance(values[name], kind)]
+    if mistyped:
+        raise Corrupt(f"{path}: field {mistyped[0]!r} is not of its type; {RERUN}")
     return values
 
 
@@ -140,7 +135,7 @@ class Store:
         return self.root / cell
 
     def ids(self) -> list[str]:
-        """Ids of all stored records, sorted."""
+        """Return the ids of all stored records, sorted."""
         try:
             return sorted(
                 p.name
@@ -155,8 +150,8 @@ class Store:
     # -- reading -----------------------------------------------------------------------------------
 
     def get(self, cell: str) -> Record | None:
-        """A record, its own checksum checked; none if there is none. The sibling files are checked
-        when they are read.
+        """Return a record, its own checksum verified; None if there is none. Sibling files are
+        verified when they are read.
         """
         path = self.folder(cell) / "record.json"
         try:
@@ -168,29 +163,29 @@ class Store:
         return decode(data, path)
 
     def checked(self, record: Record, name: str) -> Path | None:
-        """Path of a record's sibling file, its bytes checked; none if the record has no such
-        file.
+        """Return the path of a record's sibling file, its bytes verified; None if the record has no
+        such file.
         """
         if name not in record.files:
             return None
         path = self.folder(record.id) / name
         try:
-            found = of_file(path)
+            digest = of_file(path)
         except OSError as error:
-            raise Corrupt(f"{path}: {error.strerror or 'unreadable'}; {AGAIN}") from None
-        if found != record.files[name]:
-            raise Corrupt(f"{path}: its bytes are not those that were written; {AGAIN}")
+            raise Corrupt(f"{path}: {error.strerror or 'unreadable'}; {RERUN}") from None
+        if digest != record.files[name]:
+            raise Corrupt(f"{path}: its bytes are not those that were written; {RERUN}")
         return path
 
     def frame(self, record: Record, name: str) -> pd.DataFrame | None:
-        """A record's parquet file as a data frame."""
+        """Return a record's parquet file as a data frame."""
         from pyarrow.parquet import ParquetFile  # at half of what pandas takes for small files
 
         path = self.checked(record, name)
         return None if path is None else ParquetFile(path).read(use_threads=False).to_pandas()
 
     def arrays(self, record: Record) -> dict[str, np.ndarray]:
-        """A record's diagnostics."""
+        """Return a record's diagnostics."""
         import numpy as np
 
         path = self.checked(record, "arrays.npz")
@@ -212,9 +207,11 @@ class Store:
         return load_file(path)
 
     def verify(self, record: Record) -> None:
-        """Check what readers rely on, every sibling file, and that there is nothing else."""
-        if wrong := misshapen(record.status, record.metrics, record.provenance):
-            raise Corrupt(f"{self.folder(record.id) / 'record.json'}: {wrong}; {AGAIN}")
+        """Verify the fields that readers rely on, every sibling file, and that there is no other
+        file.
+        """
+        if problem := shape_problem(record.status, record.metrics, record.provenance):
+            raise Corrupt(f"{self.folder(record.id) / 'record.json'}: {problem}; {RERUN}")
         for name in record.files:
             self.checked(record, name)
         extra = (
@@ -229,7 +226,7 @@ class Store:
     # -- writing -----------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Make the folder and see that it can be written, before anything is computed."""
+        """Make the folder and check that it is writable, before anything is computed."""
         probe = self.running / f"probe-{os.getpid()}"
         with writing(self.root):
             self.running.mkdir(parents=True, exist_ok=True)
@@ -238,8 +235,8 @@ class Store:
 
     def put(self, record: Record, siblings: Mapping[str, bytes]) -> Record:
         """Store a record with its sibling files; the caller holds the cell's lock."""
-        fresh, old = self.running / f"{record.id}.new", self.running / f"{record.id}.old"
-        whole = Record(
+        new, old = self.running / f"{record.id}.new", self.running / f"{record.id}.old"
+        stored = Record(
             **{
                 **record.json,
                 "files": {name: sha256(data).hexdigest() for name, data in siblings.items()},
@@ -248,27 +245,27 @@ class Store:
         with writing(self.root):
             self.recover(record.id)
             try:
-                fresh.mkdir(parents=True)
-                for name, data in {**siblings, "record.json": encode(whole)}.items():
-                    write_synced(fresh / name, data)
-                sync_folder(fresh)
+                new.mkdir(parents=True)
+                for name, data in {**siblings, "record.json": encode(stored)}.items():
+                    write_synced(new / name, data)
+                sync_folder(new)
                 if self.folder(record.id).exists():
                     self.folder(record.id).rename(old)
-                fresh.rename(self.folder(record.id))
+                new.rename(self.folder(record.id))
                 sync_folder(self.root)
             finally:
                 self.recover(record.id)  # also where only the first of the renames was made
-        return whole
+        return stored
 
     def recover(self, cell: str) -> None:
-        """Clear what a writer of this cell left; a record it had moved aside comes back unless
-        there is a new one. The caller holds the cell's lock.
+        """Remove what an interrupted writer of this cell left; an old record that it had moved
+        aside is restored unless there is a new one. The caller holds the cell's lock.
         """
-        old, fresh = self.running / f"{cell}.old", self.running / f"{cell}.new"
+        old, new = self.running / f"{cell}.old", self.running / f"{cell}.new"
         with writing(self.root):
             if old.exists() and not self.folder(cell).exists():
                 old.rename(self.folder(cell))
-            for leftover in (fresh, old):
+            for leftover in (new, old):
                 shutil.rmtree(leftover, ignore_errors=True)
 
 
@@ -276,7 +273,7 @@ class Store:
 def writing(
     root: Path, what: str = "results folder", other: str = ", or choose another with --results DIR"
 ) -> Iterator[None]:
-    """Turn the many faces of a full or read-only disk into one line."""
+    """Context manager: turn any error of a full or read-only disk into one line."""
     try:
         yield
     except OSError as error:
@@ -287,7 +284,7 @@ def writing(
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and wait until the disk has it."""
+    """Write a file and wait until it is on the disk."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -295,14 +292,14 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file as a whole: who reads it finds the old bytes or the new ones."""
+    """Replace a file as a whole: readers see the old bytes or the new ones."""
     partial = path.with_suffix(".partial")
     write_synced(partial, data)
     partial.replace(path)
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the disk has a folder's entries; file systems that cannot are trusted."""
+    """Wait until a folder's entries are on the disk, on file systems that support it."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
@@ -316,7 +313,7 @@ def sync_folder(path: Path) -> None:
 
 
 def stored_result(store: Store, cell: str) -> Record | None:
-    """A usable record of a cell: a damaged one counts as none, and is replaced."""
+    """Return a usable record of a cell; None if it is missing or damaged."""
     try:
         record = store.get(cell)
         if record is not None:

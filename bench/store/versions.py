@@ -2,8 +2,8 @@
 
 A result is *current* if all versions that it was computed with are today's, else *stale*. People
 raise versions on purpose: `ENGINE`, and the `version` of a method, a data set or a partition rule.
-`repfl check` fails if numbers move without that. A plug-in has no version that anybody would raise,
-so its files are hashed.
+`repfl check` fails if numbers move without that. Plug-ins have no versions, so their files are
+hashed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Currency(NamedTuple):
 def of_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return today's versions of everything that computes a cell.
 
-    The rule is left out if the recipe names none, as in a published line that no grid plans any
-    more. KeyError if a method, data set or rule is not registered.
+    The rule is left out if the recipe names none, as in some old published lines. Raise a KeyError
+    if a method, data set or rule is not registered.
     """
     from repfl.algorithms.core import ENGINE
     from repfl.algorithms.core.method import methods
@@ -38,32 +38,35 @@ def of_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
 
     recipe = cell["recipe"]
     rule = (recipe.get("partition") or {}).get("rule")
-    versions = {"engine": ENGINE, "method": _known("method", cell["method"], methods()).version}
+    versions = {
+        "engine": ENGINE,
+        "method": _registered("method", cell["method"], methods()).version,
+    }
     try:
         versions["dataset"] = registry.get(recipe["dataset"]).version
     except DataError:
         raise KeyError("data set", recipe["dataset"]) from None
     if rule is not None:
-        versions["rule"] = _known("partition rule", rule, partition.partitioners()).version
+        versions["rule"] = _registered("partition rule", rule, partition.partitioners()).version
     return versions | _plugin(cell["method"], recipe, rule)
 
 
-def _known(kind: str, name: str, registered: Mapping[str, Any]) -> Any:
+def _registered(kind: str, name: str, registered: Mapping[str, Any]) -> Any:
     if name not in registered:
         raise KeyError(kind, name)
     return registered[name]
 
 
 def _plugin(method: str, recipe: Mapping[str, Any], rule: str | None) -> dict[str, str]:
-    """Return one hash of all plug-ins that bring something of a cell; nothing if none does."""
-    named = [
+    """Return one hash of all plug-ins that a cell uses; empty if it uses none."""
+    components = [
         ("method", method),
         ("dataset", recipe["dataset"]),
         ("model", recipe.get("model")),
         ("partition", rule),
         *(("metric", name) for name in (recipe.get("evaluation") or {}).get("metrics") or ()),
     ]
-    digests = {plugins.digest(kind, str(name)) for kind, name in named} - {""}
+    digests = {plugins.digest(kind, str(name)) for kind, name in components} - {""}
     return {PLUGIN: sha256(" ".join(sorted(digests)).encode()).hexdigest()} if digests else {}
 
 
@@ -83,24 +86,24 @@ def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
     return currency(provenance.get("versions") or {}, cell)
 
 
-def currency(made: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
+def currency(recorded: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
     """Return the currency of a result with these versions, naming the versions that differ.
 
-    Records of early days have no versions: they count as made by engine 0.
+    Old records have no versions: they count as computed by engine 0.
     """
     try:
-        today = of_cell(cell)
+        current = of_cell(cell)
     except KeyError as error:
         kind, name = error.args
         return Currency(False, f"there is no {kind} {name!r} today")
     differing = [
-        f"{name} {made.get(name, 0)} (today {version})"
-        for name, version in today.items()
-        if name != PLUGIN and made.get(name) != version and (made or name == "engine")
+        f"{name} {recorded.get(name, 0)} (today {version})"
+        for name, version in current.items()
+        if name != PLUGIN and recorded.get(name) != version and (recorded or name == "engine")
     ]
     if differing:
         return Currency(False, f"made by {', '.join(differing)}")
-    if made.get(PLUGIN) != today.get(PLUGIN):
-        changed = "has changed since" if PLUGIN in today else "is not loaded"
+    if recorded.get(PLUGIN) != current.get(PLUGIN):
+        changed = "has changed since" if PLUGIN in current else "is not loaded"
         return Currency(False, f"a plug-in that it was made with {changed}")
     return Currency(True)

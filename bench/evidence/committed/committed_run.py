@@ -15,8 +15,8 @@ import pandas as pd
 from repfl.bench.evidence.committed import consistency
 from repfl.bench.grid.cell import canonical
 from repfl.bench.store import versions
-from repfl.bench.store.reported import judged
-from repfl.bench.store.shape import misshapen
+from repfl.bench.store.reported import reported_curve
+from repfl.bench.store.shape import shape_problem
 from repfl.bench.store.store import Record, Store, checksum
 from repfl.bench.store.versions import Currency
 from repfl.paper_tables.core.evidence import Arrays
@@ -144,7 +144,7 @@ def parse(text: str) -> Line:
         if line.cell != sha256(canonical(line.record.cell).encode()).hexdigest():
             raise ValueError(f"cell {line.cell[:12]}: the id is not that of the cell")
         record = line.record
-        shape = misshapen(record.status, record.metrics, record.provenance)
+        shape = shape_problem(record.status, record.metrics, record.provenance)
         wrong = [shape] if shape else consistency.of_line(record, line.curves, line.counts)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a published result: {type(error).__name__} {error}") from None
@@ -179,7 +179,7 @@ def line_of(
     """
     if record.status != "done":
         return Line(record, column)
-    reported = "/".join(judged(record.cell["recipe"]["evaluation"]))
+    reported = "/".join(reported_curve(record.cell["recipe"]["evaluation"]))
     # in the order of the record, not of `names`, so that one record always gives the same line
     curves = {
         name: curve
@@ -194,7 +194,7 @@ def counts_of(record: Record, store: Store) -> Counts | None:
     frame, round_ = store.frame(record, "clients.parquet"), record.metrics["round"]
     if frame is None or round_ is None:
         return None
-    point, _ = judged(record.cell["recipe"]["evaluation"])
+    point, _ = reported_curve(record.cell["recipe"]["evaluation"])
     rows = frame[(frame["round"] == round_) & (frame["point"] == point)].sort_values("client")
     return Counts(*(rows[name].to_numpy(dtype=np.int64) for name in ("client", "correct", "total")))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from repfl.bench.store.digest import of_arrays, of_curves
-from repfl.bench.store.reported import Rows, judged, reported, summarise
+from repfl.bench.store.reported import Rows, reported, reported_curve, summarise
 from repfl.bench.store.store import Record, Store
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def of_line(record: Record, curves: Mapping[str, Any], counts: Any) -> list[str]
 def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]:
     """Check the value, its round, and the summary of the reported point."""
     evaluation = record.cell["recipe"]["evaluation"]
-    point, average = judged(evaluation)
+    point, average = reported_curve(evaluation)
     plain = {
         name: dict(zip(c.rounds.tolist(), c.values.tolist(), strict=True))
         for name, c in curves.items()
@@ -153,7 +153,7 @@ def _line_from_counts(record: Record, counts: Any) -> Iterator[str]:
         return
     values, (point, average) = (
         accuracies(counts.correct, counts.total),
-        judged(record.cell["recipe"]["evaluation"]),
+        reported_curve(record.cell["recipe"]["evaluation"]),
     )
     if not _same(record.metrics["value"], values.get(average)):
         yield "value is not that of its counts"

@@ -84,9 +84,9 @@ def self_test(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
 def of_method(name: str) -> dict[str, Any]:
     """Return what the registry says of a method; if it is not registered, its name."""
     from repfl.bench.grid import catalog
-    from repfl.bench.grid.methods import known_entry
+    from repfl.bench.grid.methods import find_entry
 
-    return catalog.method_facts(name) if known_entry(name) else {"name": name}
+    return catalog.method_facts(name) if find_entry(name) else {"name": name}
 
 
 def of_dataset(name: str) -> dict[str, Any]:

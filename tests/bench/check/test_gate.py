@@ -73,7 +73,7 @@ def _short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "gate.toml").write_text(SHORT)
     short = Grid(tmp_path / "gate.toml")
     monkeypatch.setattr(gate_cells, "grid", lambda: short)
-    monkeypatch.setattr(gate_cells, "ONCE", ())
+    monkeypatch.setattr(gate_cells, "RECIPES_FOR_FIRST_SEED", ())
     seeds(monkeypatch, 1, 2)
     monkeypatch.setattr("repfl.bench.run.runner.choose_executor", lambda *_: ("inline", 1))
     # the contract of a named method has tests of its own

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.check.gate import read_reference
-from repfl.bench.check.gate_cells import cells, grid, key, place_of
+from repfl.bench.check.gate_cells import cells, grid, key, parse_key
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.grid import SCALES
 from repfl.bench.grid.plan import Selection, plan
@@ -94,7 +94,7 @@ def test_the_gate_sees_every_method_and_every_variant() -> None:
     found = cells()
     assert {planned.cell.method for planned in found.values()} == set(methods())
     assert len({planned.cell.id for planned in found.values()}) == len(found)
-    assert all(key(place_of(each)) == each for each in found)
+    assert all(key(parse_key(each)) == each for each in found)
     assert found.keys() == read_reference(None)["cells"].keys()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.check.gate_compare import CLOSE, difference
+from repfl.bench.check.gate_compare import TOLERANCE, difference
 
 KEY = "fedobp[norm=none] everybody 1"
 ENTRY: dict[str, Any] = {
@@ -82,8 +82,8 @@ def test_whatever_moves_is_named(changes: dict[str, Any], said: str) -> None:
 
 
 def test_rounding_passes_and_what_is_more_does_not() -> None:
-    assert moved(**{"norms__theta/conv": [0.1, 0.2 * (1 + CLOSE / 2), 0.3]}) == ""
-    assert "theta/conv" in moved(**{"norms__theta/conv": [0.1, 0.2 * (1 + 2 * CLOSE), 0.3]})
+    assert moved(**{"norms__theta/conv": [0.1, 0.2 * (1 + TOLERANCE / 2), 0.3]}) == ""
+    assert "theta/conv" in moved(**{"norms__theta/conv": [0.1, 0.2 * (1 + 2 * TOLERANCE), 0.3]})
 
 
 def test_one_sample_passes_with_what_follows_from_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repfl.bench.check.twin import rows_beside, twin_rounds
+from repfl.bench.check.twin import row_changes, twin_rounds
 from repfl.bench.grid.plan import Selection, plan
 
 
@@ -27,14 +27,14 @@ def test_twin_rounds_see_what_an_option_changes() -> None:
 
 def test_rows_differ_also_by_an_option_that_a_cell_does_not_store() -> None:
     planned = plan(Selection(artefacts=["board/table1"], methods=["fedbabu"], scale="paper"))
-    base, others = rows_beside(planned, "FedBABU")
+    base, others = row_changes(planned, "FedBABU")
     assert "rate" not in base.cell.hp
     assert set(others) == {"FedBABU, own rate"}
     assert others["FedBABU, own rate"].keys() == {"rate"}
-    assert rows_beside(planned, "FedBABU, own rate")[1] == {"FedBABU": {"rate": 1.0}}
+    assert row_changes(planned, "FedBABU, own rate")[1] == {"FedBABU": {"rate": 1.0}}
 
 
 def test_rows_that_switch_no_option_are_left_out() -> None:
-    _, changes = rows_beside(plan(Selection(artefacts=["fedobp/table2"])), "MNIST, Dir(0.5)")
+    _, changes = row_changes(plan(Selection(artefacts=["fedobp/table2"])), "MNIST, Dir(0.5)")
     assert changes
     assert all(changes.values())

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from repfl.bench.grid import plugins
-from repfl.bench.grid.process_state import moved, settings
+from repfl.bench.grid.process_state import changed_setting, settings
 from repfl.paper_tables.core import published
 from tests.bench.cli.test_fuzz import answered
 from tests.bench.conftest import GRID, ROOT, Compute, Here, repfl, task
@@ -180,7 +180,7 @@ def test_a_process_that_is_moved_to_one_core_goes_on(as_before: None) -> None:
     cores, before = os.sched_getaffinity(0), settings()
     try:
         os.sched_setaffinity(0, {min(cores)})
-        assert moved(before) == ""
+        assert changed_setting(before) == ""
     finally:
         os.sched_setaffinity(0, cores)
 
@@ -194,7 +194,7 @@ def test_what_a_plugin_draws_while_it_is_imported_changes_nothing(
     plugin.write_text(f"import random\nimport numpy\nimport torch\n{drawn}")
     before = settings()
     plugins.load([str(plugin)])
-    assert moved(before) == ""
+    assert changed_setting(before) == ""
 
 
 def test_a_plugin_that_takes_a_name_is_refused_where_it_does(tmp_path: Path) -> None:

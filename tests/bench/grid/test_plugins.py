@@ -32,7 +32,7 @@ def as_before() -> Iterator[None]:
     remembered = (plugins._loaded, plugins._origins, plugins._digests)
     copies = [copy(each) for each in remembered]
     yield
-    for paper in list(grids.OUTSIDE):
+    for paper in list(grids.PLUGIN_PAPERS):
         plugins.forget_paper(paper)
     for kind, names in known.items():
         names.clear()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from repfl.bench.store.locks import claim, held
+from repfl.bench.store.locks import claim, is_locked
 from repfl.bench.store.store import Store
 from tests.bench.conftest import Compute, task
 
@@ -38,7 +38,7 @@ def holder(store: Store) -> tuple[Any, Any]:
 
 def test_a_living_runner_keeps_its_cell_and_a_killed_one_loses_it_at_once(store: Store) -> None:
     process, _ = holder(store)
-    assert held(store, CELL)
+    assert is_locked(store, CELL)
     with claim(store, CELL) as mine:
         assert not mine
     os.kill(process.pid, signal.SIGSTOP)  # stopped is not dead
@@ -46,7 +46,7 @@ def test_a_living_runner_keeps_its_cell_and_a_killed_one_loses_it_at_once(store:
         assert not mine
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    assert not held(store, CELL)
+    assert not is_locked(store, CELL)
     with claim(store, CELL) as mine:
         assert mine
 
@@ -88,11 +88,11 @@ def test_without_locks_of_the_file_system_marker_files_do(
     with claim(store, CELL) as mine:
         assert mine
         assert socket.gethostname() in (store.running / f"{CELL}.lock").read_text()
-        assert held(store, CELL)
+        assert is_locked(store, CELL)
         with claim(store, CELL) as second:
             assert not second
     assert list(store.running.iterdir()) == []
-    assert not held(store, CELL)
+    assert not is_locked(store, CELL)
     (store.running / f"{CELL}.lock").write_text(
         f"{2**22 + 1}\n{socket.gethostname()}\n"
     )  # no process has such a number

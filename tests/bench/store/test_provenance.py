@@ -65,9 +65,9 @@ def test_nothing_is_written_beside_an_installed_copy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(provenance, "ROOT", tmp_path / "repfl")
-    provenance.must_last(tmp_path / "my_paper")
+    provenance.refuse_installed_copy(tmp_path / "my_paper")
     with pytest.raises(UserError, match="work in a clone"):
-        provenance.must_last(tmp_path / "repfl" / "paper_tables")
+        provenance.refuse_installed_copy(tmp_path / "repfl" / "paper_tables")
     (tmp_path / "repfl").mkdir()
     (tmp_path / "repfl" / "pyproject.toml").touch()
-    provenance.must_last(tmp_path / "repfl" / "paper_tables")
+    provenance.refuse_installed_copy(tmp_path / "repfl" / "paper_tables")
