@@ -15,7 +15,7 @@ from repfl.catalog import Grids, Plugins, load_plugins, paths
 if TYPE_CHECKING:
     from repfl.bench.grid.plan import Selection
     from repfl.bench.store.store import Store
-    from repfl.paper_tables.core.result import Table
+    from repfl.paper_tables.core.result import Figure, Table
 
 
 def table(
@@ -35,6 +35,65 @@ def table(
     Without a scale, the one that has most of its cells. Title, caption, scale and notes are in
     `.attrs`, and so are, as `statistics`, the paired differences of a table's rows to the best.
     """
+    from repfl.paper_tables.core.result import Table
+
+    result = _result(key, scale, results, plugins, grids)
+    frame = _table(result) if isinstance(result, Table) else result.data.copy()
+    attributes = ("title", "caption", "scale", "notes")
+    frame.attrs |= {name: getattr(result, name) for name in attributes}
+    if isinstance(result, Table):
+        frame.attrs["statistics"] = result.summary.rename(columns=_statistic).to_dict("index")
+    return frame
+
+
+def compare(
+    key: str,
+    first: str,
+    second: str,
+    scale: str | None = None,
+    results: str | Path | None = None,
+    *,
+    plugins: Plugins = (),
+    grids: Grids = (),
+) -> pd.DataFrame:
+    """Return the `difference` of two rows of a table, `first` minus `second`, in every column that
+    has both: over their common seeds, with its 95 % interval from `low` to `high`.
+
+    Differences are `paired` by seed from three common seeds on, and by client within fewer: an
+    interval over the clients of one run does not include the noise between seeds. The other
+    arguments are those of `table`.
+    """
+    from repfl.paper_tables.core.claims.claim_evidence import Side
+    from repfl.paper_tables.core.claims.conditions import cell
+    from repfl.paper_tables.core.result import Table
+
+    result = _result(key, scale, results, plugins, grids)
+    if not isinstance(result, Table):
+        raise UserError(f"{key}: is a figure; rows of a table can be compared")
+    for row in (first, second):
+        if row not in result.layout.rows:
+            raise unknown("row", row, result.layout.rows)
+    ours, differences = Side(result.frame, "ours"), {}
+    for column in result.layout.columns:
+        form = cell(first, column.key) - cell(second, column.key)
+        if (estimate := ours.estimate(form)) is not None:
+            half = estimate.half_width()
+            differences[column.name] = {
+                "difference": estimate.value,
+                "low": estimate.value - half,
+                "high": estimate.value + half,
+                "seeds": len(ours.common_seeds(form)),
+                "paired": estimate.paired,
+            }
+    columns = ["difference", "low", "high", "seeds", "paired"]
+    frame = pd.DataFrame.from_dict(differences, orient="index", columns=columns)
+    return frame.rename_axis("column")
+
+
+def _result(
+    key: str, scale: str | None, results: str | Path | None, plugins: Plugins, grids: Grids
+) -> Table | Figure:
+    """Return a table or figure as its paper's code makes it."""
     from repfl.bench.evidence import artefacts
     from repfl.bench.evidence.library import Library
     from repfl.bench.grid.grid import SCALES
@@ -49,17 +108,12 @@ def table(
     planned = _planned(Selection(artefacts=[key], files=paths(grids)), scale, store)
     made = artefacts.make(planned, Library(store))
     for problem in made.problems:
-        warnings.warn(problem, stacklevel=2)
+        warnings.warn(problem, stacklevel=3)
     result = made.results[0]
     if isinstance(result, Absent):
         raise UserError(f"{key}: {result.caption}")
     assert isinstance(result, Table | Figure)
-    frame = _table(result) if isinstance(result, Table) else result.data.copy()
-    attributes = ("title", "caption", "scale", "notes")
-    frame.attrs |= {name: getattr(result, name) for name in attributes}
-    if isinstance(result, Table):
-        frame.attrs["statistics"] = result.summary.rename(columns=_statistic).to_dict("index")
-    return frame
+    return result
 
 
 def _statistic(name: str) -> str:

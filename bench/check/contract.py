@@ -3,8 +3,8 @@
 `check(name)` runs the contract on a registered method. Its promises: numbers are finite; the same
 cell gives the same bits, also after a resume; rounds change models; stacked clients agree with a
 loop; bytes billed are bytes encoded; what is not sent is not learnt; absent clients have no effect;
-test images decide nothing; unseen clients have models; scoring changes nothing; nothing waits for the
-device.
+test images decide nothing; unseen clients have models; scoring changes nothing; nothing waits for
+the device.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ class DataError(ValueError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return the nearest valid names as the end of an error message."""
-    known = sorted(map(str, known))
-    close = get_close_matches(name, known, n=3, cutoff=0.6)
+    """Return the nearest valid names, in whatever case, as the end of an error message."""
+    known = sorted(known)
+    by_lower = {each.lower(): each for each in known}
+    close = get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
     if close:
-        return f"did you mean {' or '.join(close)}?"
+        return f"did you mean {' or '.join(by_lower[each] for each in close)}?"
     return f"valid: {', '.join(known)}" if known else "there is none"

@@ -74,7 +74,8 @@ class Claim:
     @property
     def holds(self) -> bool | None:
         """The verdict; None if the runs are smaller than the paper's or too few."""
-        decides = self.free or (self.scale == "paper" and not self.few_seeds)
+        enough = self.settings or not self.few_seeds
+        decides = self.free or (self.scale == "paper" and enough)
         return self.answer if decides else None
 
     @property

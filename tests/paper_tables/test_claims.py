@@ -48,6 +48,11 @@ def test_a_claim_gives_a_verdict_at_the_paper_s_scale_or_free_of_it(found: bool 
     assert at("paper").suggests is None
 
 
+def test_settings_are_compared_whatever_has_run() -> None:
+    claim = Claim("id", "words", True, "numbers", "paper", settings=True)
+    assert claim.holds is True
+
+
 def test_curves_are_compared_run_by_run_over_common_seeds() -> None:
     """The mean of a rival's two runs would be smoother than each, and so than ours."""
     ours, up = [0.0, 2.0, 0.0, 2.0, 0.0, 2.0], [0.0, 3.0, 0.0, 3.0, 0.0, 3.0]

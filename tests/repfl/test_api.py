@@ -195,6 +195,22 @@ def test_a_table_has_published_and_ours_side_by_side(tmp_path: Path) -> None:
     assert found["published"].notna().any()
 
 
+def test_rows_of_a_table_are_compared_column_by_column(tmp_path: Path) -> None:
+    asked = {"scale": "paper", "results": tmp_path}
+    found = repfl.compare("fedobp/table4", "FedOBP", "FedPer", **asked)
+    table = repfl.table("fedobp/table4", **asked)["ours"].unstack()
+    assert list(found.index) == ["MNIST, Dir(0.1)", "Fashion-MNIST, Dir(0.1)"]
+    for column, line in found.iterrows():
+        expected = table.loc["FedOBP", column] - table.loc["FedPer", column]
+        assert line["low"] < line["difference"] < line["high"]
+        assert line["difference"] == pytest.approx(expected)
+    assert set(found["paired"]) == {"client"}
+    with pytest.raises(repfl.UserError, match="did you mean FedPer"):
+        repfl.compare("fedobp/table4", "FedOBP", "FedPr", **asked)
+    with pytest.raises(repfl.UserError, match="is a figure"):
+        repfl.compare("fedobp/fig4", "I_O", "I_F", **asked)
+
+
 RATES = """
 title = "Rates"
 year = 2026

@@ -84,7 +84,7 @@ class Side:
         by_cell = zip(keys, self.frame["by_seed"], strict=True)
         return {key: {run.seed: run for run in runs} for key, runs in by_cell if with_runs([runs])}
 
-    def _common_seeds(self, form: Form) -> list[int]:
+    def common_seeds(self, form: Form) -> list[int]:
         """Return the seeds that all cells have that are means over seeds."""
         sets = [set(self._runs[key]) for key in form.factors if key in self._runs]
         return sorted(set.intersection(*sets)) if sets else []
@@ -112,7 +112,7 @@ class Side:
         numbers = {key: self._cell(key).get(self.name, nan) for key in factors}
         if not all(map(isfinite, [form.constant, *numbers.values()])):
             return None
-        common, seeded = self._common_seeds(form), [key for key in factors if key in self._runs]
+        common, seeded = self.common_seeds(form), [key for key in factors if key in self._runs]
         if seeded and not common:
             return None
         for key in seeded:
@@ -190,7 +190,7 @@ class Side:
         return f"{number} {common}{'seed' if counts == [1] else 'seeds'}{by}"
 
     def _seed_counts(self, form: Form) -> set[int]:
-        if common := self._common_seeds(form):
+        if common := self.common_seeds(form):
             return {len(common)}
         counts = (self._cell(key).get("seeds", 0) for key in form.factors)
         return {int(count) for count in counts if count > 0}
