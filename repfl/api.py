@@ -253,7 +253,7 @@ def _compute(
     summary = runner.run(planned, task_options, launch.executor, launch.workers, display)
     if summary.signal:
         raise KeyboardInterrupt
-    for record in summary.there:
+    for record in summary.stored:
         if not (currency := versions.of_record(record.provenance, record.cell)).current:
             text = f"the stored result of {record.id[:12]} is not of today: {currency.reason}"
             warnings.warn(f"{text}; fresh=True computes it again", stacklevel=3)

@@ -83,7 +83,7 @@ def twin_rounds(
     cell: Cell,
     changes: Mapping[str, Mapping[str, Any]],
     rounds: Iterable[int],
-    on_round: Callable[[int], None] = lambda round_: None,
+    report: Callable[[int], None] = lambda round_: None,
 ) -> pd.DataFrame:
     """Train a cell, and before each of `rounds` run that round once as it is, once from a state
     disturbed by rounding, and once with every change of hyper-parameters, by its name.
@@ -116,7 +116,7 @@ def twin_rounds(
                 for name, variant in pairs.items()
             ]
         run.step()
-        on_round(run.round)
+        report(run.round)
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 

@@ -108,9 +108,9 @@ def _disk(results: Path | None) -> Iterator[Finding]:
 
 
 def _memory() -> Iterator[Finding]:
-    from repfl.bench.run.machine import room
+    from repfl.bench.run.machine import memory_bytes
 
-    free, _ = room("cpu")
+    free, _ = memory_bytes("cpu")
     low = free < LOW_MEMORY
     advice = "use fewer --workers if cells die" if low else ""
     yield Finding("note" if low else "ok", f"{free / (1 << 30):.1f} GiB of memory free", advice)

@@ -165,7 +165,7 @@ def _forecast(
     text = f"{cells:,} cell{'s' * (cells != 1)} to compute: about"
     text += f" {time(cpu)} of one CPU worker ({basis})"
     if memory > MEMORY_WORTH_MENTIONING:
-        lacks = memory > machine.room("cpu")[1]
+        lacks = memory > machine.memory_bytes("cpu")[1]
         more = ", which is more than this machine has" if lacks else ""
         text += f"; up to {in_words(memory)} of memory for one of them{more}"
     if not cuda["measured"]:
@@ -213,7 +213,7 @@ def show_ending(
             f"    repeat: {item.command} --fresh --executor inline{again}",
             soft_wrap=True,
         )
-    currencies = (versions.of_record(each.provenance, each.cell) for each in ending.there)
+    currencies = (versions.of_record(each.provenance, each.cell) for each in ending.stored)
     if stale := sum(not each.current for each in currencies):
         out.print(
             f"made by other versions or with other data than today's: {stale};"

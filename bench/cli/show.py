@@ -111,7 +111,7 @@ def _published(cell: str, paper: str, scale: str) -> ShownRecord:
     """Return a published line, and the command of the grid that plans its cell."""
     from repfl.bench.evidence.committed import agreement, committed_runs
     from repfl.bench.grid.plan import Selection, plan
-    from repfl.bench.run.record import as_made
+    from repfl.bench.run.record import rerun_options
 
     measured = committed_runs.read(paper, scale)
     planned = [item for item in plan(Selection([paper], scale=scale)) if item.cell.id == cell]
@@ -122,7 +122,7 @@ def _published(cell: str, paper: str, scale: str) -> ShownRecord:
     if others := measured.others(line):
         values = ", ".join(_value(each.record) for each in others)
         note += f", one of {len(others) + 1} lines (the others: {values})"
-    made = as_made(line.record.provenance, line.record.cell["recipe"])
+    made = rerun_options(line.record.provenance, line.record.cell["recipe"])
     return ShownRecord(line.record, line.curves, f"{planned[0].command}{made} --fresh", note)
 
 

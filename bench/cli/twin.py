@@ -48,7 +48,7 @@ def twin(
             base.cell,
             changes,
             numbers(rounds, base.cell.rounds),
-            on_round=lambda r: status.update(f"{base.row}, {base.column}: round {r} ..."),
+            report=lambda r: status.update(f"{base.row}, {base.column}: round {r} ..."),
         )
     frame.insert(0, "seed", base.cell.seed)
     frame.insert(0, "column", base.column)

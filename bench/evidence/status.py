@@ -145,10 +145,10 @@ def overview(
 def _forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[str, Any]:
     """Return what cells will cost on a CPU, and on a GPU if their models have run on one."""
     cells = [item.cell for item in planned]
-    timed = {kind: [c for c in cells if speeds[kind].knows(c.recipe)] for kind in DEVICES}
+    timed = {kind: [c for c in cells if speeds[kind].has_measured(c.recipe)] for kind in DEVICES}
     costs = {"cpu": speeds["cpu"].cost(cells), "cuda": speeds["cuda"].cost(timed["cuda"])}
     forecasts = {kind: {**vars(costs[kind]), "measured": len(timed[kind])} for kind in DEVICES}
-    peaks = memory.recorded(speeds["cpu"].records)
+    peaks = memory.peaks_of(speeds["cpu"].records)
     needs = [memory.needed(cell, "cpu", peaks) for cell in cells]
     return {"cells": len(cells), **forecasts, "memory": max(needs, default=0.0)}
 

@@ -8,7 +8,7 @@ from typing import Any
 from repfl.bench.evidence.committed.committed_run import Counts, Curve
 from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.grid.planned import Planned, unique
-from repfl.bench.run.record import as_made
+from repfl.bench.run.record import rerun_options
 from repfl.bench.store import versions
 from repfl.bench.store.reported import TRAFFIC, reported_curve
 from repfl.bench.store.store import Record
@@ -78,7 +78,7 @@ def _facts(item: Planned, record: Record, again: str) -> dict[str, Any]:
         "contributor": provenance.get("contributor"),
         "finished": provenance.get("finished"),
         "partition": provenance.get("partition"),
-        "command": f"{item.command}{as_made(provenance, cell.recipe)}{again} --fresh",
+        "command": f"{item.command}{rerun_options(provenance, cell.recipe)}{again} --fresh",
     }
 
 

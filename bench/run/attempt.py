@@ -1,4 +1,4 @@
-"""Bring one cell to its end. Whatever happens, the outcome is a status and not an exception."""
+"""Run one cell to its end. Whatever happens, the outcome is a status and not an exception."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from dataclasses import replace
 from repfl.bench.errors import StoreError, UserError, one_line, with_class
 from repfl.bench.grid.plugins import line_in
 from repfl.bench.run import cost, machine, record
-from repfl.bench.run.compute import Interrupted, compute, keep
-from repfl.bench.run.task import Options, Outcome, Task, Tell
+from repfl.bench.run.compute import Interrupted, compute, store_record
+from repfl.bench.run.task import Options, Outcome, Report, Task
 from repfl.bench.store.locks import claim, holder
 from repfl.bench.store.provenance import data_here
 from repfl.bench.store.store import FINAL, Record, Store, stored_result
 from repfl.datasets.core.errors import DataError
 
 REFUSALS = (UserError, DataError)
-"""Errors in what the user gave; nothing is stored."""
+"""Errors in the user's input; nothing is stored."""
 
 
-def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool]) -> Outcome:
-    """Claim a cell, compute it unless it is stored already, and store its record."""
+def run_task(task: Task, options: Options, report: Report, stop: Callable[[], bool]) -> Outcome:
+    """Lock a cell, compute it unless it is stored already, and store its record."""
     store, begun, cell = Store(options.results), time.perf_counter(), task.cell.id
     try:
-        with claim(store, cell) as mine:
-            if not mine:
+        with claim(store, cell) as acquired:
+            if not acquired:
                 return Outcome(cell, "busy", holder(store, cell))
             store.recover(cell)
-            stored = stored_result(store, cell)
-            if stored is not None and counts_as_done(stored, options):
-                status = "cached" if stored.status in ("done", "skipped") else stored.status
-                return Outcome(cell, status, stored.reason, 0.0, stored.metrics.get("value"))
-            made = _attempt(task, options, store, tell, stop)
+            existing = stored_result(store, cell)
+            if existing is not None and counts_as_done(existing, options):
+                status = "cached" if existing.status in ("done", "skipped") else existing.status
+                return Outcome(cell, status, existing.reason, 0.0, existing.metrics.get("value"))
+            result = _attempt(task, options, store, report, stop)
     except Interrupted:
         return Outcome(cell, "interrupted", "stopped by the user")
     except StoreError as error:
@@ -41,27 +41,27 @@ def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool])
     except REFUSALS as error:
         return Outcome(cell, "refused", one_line(error))
     seconds = time.perf_counter() - begun
-    return Outcome(cell, made.status, made.reason, seconds, made.metrics.get("value"))
+    return Outcome(cell, result.status, result.reason, seconds, result.metrics.get("value"))
 
 
 def counts_as_done(record: Record, options: Options) -> bool:
-    """Return whether a stored record makes computing its cell needless; a failed cell is tried once
-    in every run.
+    """Return whether a stored record replaces computing its cell; a failed cell is tried once in
+    every run.
     """
-    newer = bool(options.began) and str(record.provenance.get("finished", "")) >= options.began
+    is_newer = bool(options.began) and str(record.provenance.get("finished", "")) >= options.began
     models = options.keep_models or record.provenance.get("models", "")
-    lacks = record.status == "done" and record.provenance.get("models", "") != models
-    return newer or (record.status in FINAL and not options.fresh and not lacks)
+    lacks_models = record.status == "done" and record.provenance.get("models", "") != models
+    return is_newer or (record.status in FINAL and not options.fresh and not lacks_models)
 
 
 def crashed(task: Task, options: Options, reason: str) -> Outcome:
-    """Store that a cell's process died, so that the grid can go on and the user knows."""
+    """Store that a cell's process died, and return the outcome, so that the run goes on."""
     store = Store(options.results)
     try:
-        with claim(store, task.cell.id) as mine:
-            if mine:
+        with claim(store, task.cell.id) as acquired:
+            if acquired:
                 store.recover(task.cell.id)
-                _without(task, options, store, "failed", reason, resumable=True)
+                _without_numbers(task, options, store, "failed", reason, resumable=True)
     except UserError as error:
         return Outcome(task.cell.id, "fatal", one_line(error))
     return Outcome(task.cell.id, "failed", reason)
@@ -71,33 +71,33 @@ def crashed(task: Task, options: Options, reason: str) -> Outcome:
 
 
 def _attempt(
-    task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
+    task: Task, options: Options, store: Store, report: Report, stop: Callable[[], bool]
 ) -> Record:
-    """Compute a cell and store what came of it; out of memory is tried again with half as many
-    clients at once.
+    """Compute a cell and store its record; if memory runs out, try again with half as many clients
+    at once.
     """
     from repfl.algorithms.core.run import Diverged
 
     if task.skip:
-        return _without(task, options, store, "skipped", task.skip)
+        return _without_numbers(task, options, store, "skipped", task.skip)
     try:
         options = replace(options, stack=options.stack or cost.stack_for(task.cell.recipe))
-        return compute(task, options, store, tell, stop)
+        return compute(task, options, store, report, stop)
     except (Interrupted, *REFUSALS):
         raise
     except Diverged as error:
-        return _without(task, options, store, "diverged", one_line(error), _trace(error))
+        return _without_numbers(task, options, store, "diverged", one_line(error), _trace(error))
     # a failing cell must not stop the grid, whatever it raises
     except (Exception, SystemExit) as error:
         if options.stack < 2 or not _out_of_memory(error):
             reason = with_class(error) + line_in(error)
-            return _without(task, options, store, "failed", reason, _trace(error))
-    # out here, where the exception no longer holds what the run had allocated
+            return _without_numbers(task, options, store, "failed", reason, _trace(error))
+    # outside the except block, where the exception no longer refers to the run's tensors
     machine.clear(options.device)
-    return _attempt(task, replace(options, stack=options.stack // 2), store, tell, stop)
+    return _attempt(task, replace(options, stack=options.stack // 2), store, report, stop)
 
 
-def _without(
+def _without_numbers(
     task: Task,
     options: Options,
     store: Store,
@@ -106,15 +106,15 @@ def _without(
     trace: str = "",
     resumable: bool = False,
 ) -> Record:
-    """Store that a cell has no numbers, and why; a failure does not replace a finished result."""
-    made = record.origin(task, options) | ({"traceback": trace} if trace else {})
+    """Store a record without numbers; a failure does not replace a finished result."""
+    origin = record.origin(task, options) | ({"traceback": trace} if trace else {})
     if status == "diverged":  # final, so its data must be named as a result's are
-        made["data"] = data_here(task.cell.recipe["dataset"])
-    none = Record(task.cell.id, task.cell.json, status, reason, {}, made)
-    stored = stored_result(store, task.cell.id) if status == "failed" else None
-    if stored is not None and stored.status in FINAL:
-        return replace(none, reason=f"{reason}; the earlier result stays")
-    return keep(store, none, {}, resumable)
+        origin["data"] = data_here(task.cell.recipe["dataset"])
+    without_numbers = Record(task.cell.id, task.cell.json, status, reason, {}, origin)
+    existing = stored_result(store, task.cell.id) if status == "failed" else None
+    if existing is not None and existing.status in FINAL:
+        return replace(without_numbers, reason=f"{reason}; the earlier result stays")
+    return store_record(store, without_numbers, {}, resumable)
 
 
 def _trace(error: BaseException) -> str:
@@ -122,5 +122,5 @@ def _trace(error: BaseException) -> str:
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)
+    phrases = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(phrase in str(error).lower() for phrase in phrases)

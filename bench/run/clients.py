@@ -1,5 +1,5 @@
-"""From a cell's recipe to what its clients hold: the engine's view of the data, and facts about it
-for the record; and to the run on it.
+"""From a cell's recipe to its clients: the engine's view of the data, facts about it for the
+record, and the run.
 """
 
 from __future__ import annotations
@@ -24,76 +24,78 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clients:
-    """Data and model of a cell, with their identity."""
+    """Data and model of a cell, with hashes that identify them."""
 
     data: ClientData
     model: Model
     fingerprints: Mapping[str, str]
     digest: str
-    """SHA-256 of who holds which sample."""
+    """SHA-256 of which client has which samples."""
     floor: tuple[float, float]
     """Accuracy of always predicting a client's most frequent class: mean over clients, pooled."""
     samples: int
     """Training samples of all clients together."""
     newcomers: ClientData | None = None
-    """Data of the unseen clients; of the fields above only `digest` counts them."""
+    """Data of the unseen clients; of the fields above only `digest` includes them."""
 
 
 def clients_of(cell: Cell) -> Clients:
-    """Return what the clients of a cell hold."""
+    """Return the clients of a cell."""
     from repfl.datasets.core.cache import open_dataset
 
     recipe = recipe_from(cell.recipe, "recipe")
     prepared = open_dataset(recipe.dataset)
-    dealt = recipe.partition.seed_in(cell.seed)
-    late = None if recipe.newcomers is None else cell.seed
+    partition_seed = recipe.partition.seed_in(cell.seed)
+    newcomer_seed = None if recipe.newcomers is None else cell.seed
     names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
-    asked = {name: cell.recipe.get(name) for name in (*names, "newcomers")}
-    key = canonical([asked, prepared.fingerprints, dealt, late])
-    if key not in _LAST:
-        while len(_LAST) >= KEPT:
-            del _LAST[next(iter(_LAST))]
-        _LAST[key] = _clients(recipe, prepared, dealt, late)
-    return _LAST[key]
+    fields = {name: cell.recipe.get(name) for name in (*names, "newcomers")}
+    key = canonical([fields, prepared.fingerprints, partition_seed, newcomer_seed])
+    if key not in _CACHE:
+        while len(_CACHE) >= MAX_CACHED:
+            del _CACHE[next(iter(_CACHE))]
+        _CACHE[key] = _clients(recipe, prepared, partition_seed, newcomer_seed)
+    return _CACHE[key]
 
 
-_LAST: dict[str, Clients] = {}
-KEPT = 2
-"""Cells of one table share their clients, so the last few are kept."""
+_CACHE: dict[str, Clients] = {}
+MAX_CACHED = 2
+"""Cells of one table share their clients, so the last few are cached."""
 
 
-def _clients(recipe: Recipe, prepared: Prepared, seed: int, late: int | None) -> Clients:
-    """`seed` is of the partition, `late` of who joins late, if anybody does."""
+def _clients(recipe: Recipe, prepared: Prepared, seed: int, newcomer_seed: int | None) -> Clients:
+    """Return the clients for the seed of the partition; `newcomer_seed` draws the unseen ones."""
     import numpy as np
 
     from repfl.datasets.core.partition import majority_accuracy, partition
     from repfl.datasets.core.splits import split_off_newcomers
 
     labels = np.asarray(prepared.labels)
-    shares = everybody = partition(prepared, recipe, seed)
+    splits = all_clients = partition(prepared, recipe, seed)
     newcomers = None
-    if recipe.newcomers is not None and late is not None:
-        shares, joining = split_off_newcomers(everybody, labels, recipe.newcomers, late)
-        newcomers = _engine_view(recipe, prepared, joining)
-    data = _engine_view(recipe, prepared, shares)
+    if recipe.newcomers is not None and newcomer_seed is not None:
+        splits, newcomer_splits = split_off_newcomers(
+            all_clients, labels, recipe.newcomers, newcomer_seed
+        )
+        newcomers = _engine_view(recipe, prepared, newcomer_splits)
+    data = _engine_view(recipe, prepared, splits)
     fingerprints = {
         f"{recipe.dataset}/{split}": value for split, value in prepared.fingerprints.items()
     }
-    samples = sum(len(part) for part in shares.train)
+    samples = sum(len(index) for index in splits.train)
     return Clients(
         data,
         _model(recipe, data),
         fingerprints,
-        everybody.digest,
-        majority_accuracy(shares, labels),
+        all_clients.digest,
+        majority_accuracy(splits, labels),
         samples,
         newcomers,
     )
 
 
-def _engine_view(recipe: Recipe, prepared: Prepared, shares: ClientSplits) -> ClientData:
-    """Images stay where they are (memory-mapped pages that all processes share); only index lists
-    are new.
+def _engine_view(recipe: Recipe, prepared: Prepared, splits: ClientSplits) -> ClientData:
+    """Return client data whose images stay in memory-mapped pages that all processes share; only
+    index lists are new.
     """
     import numpy as np
     import torch
@@ -105,7 +107,7 @@ def _engine_view(recipe: Recipe, prepared: Prepared, shares: ClientSplits) -> Cl
     norm = description.norms[recipe.norm]
     mean, std = np.asarray(norm.mean, dtype=np.float64), np.asarray(norm.std, dtype=np.float64)
     parts = {
-        name: [torch.from_numpy(index) for index in getattr(shares, name)]
+        name: [torch.from_numpy(index) for index in getattr(splits, name)]
         for name in ("train", "test", "val")
     }
     return ClientData(
@@ -128,7 +130,7 @@ def _model(recipe: Recipe, data: ClientData) -> Model:
 
 
 def make(cell: Cell, clients: Clients, options: Options, kind: type[Run] | None = None) -> Run:
-    """Return the run of a cell, not begun; `kind` is a subclass of `Run`."""
+    """Return the run of a cell, not started; `kind` is a subclass of `Run`."""
     import torch
 
     from repfl.algorithms.core.run import Run

@@ -1,5 +1,5 @@
-"""What cells will cost: their steps and multiply-adds, at three constants that were fitted to
-measured values, corrected by what the records of a store say of this machine.
+"""Estimates of how long cells take: their steps and multiply-adds, at three constants that were
+fitted to measured values, corrected by the records of a store.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import Shape, residents, shape_of, sizes
 from repfl.bench.store.store import Record, Store
 
-START = 0.05
-"""Seconds that a cell costs beside training and scoring."""
+FIXED_SECONDS = 0.05
+"""Seconds of a cell besides training and scoring."""
 PER_STEP, PER_MULTIPLY_ADD, PER_MOVED = 3.0e-3, 1.2e-11, 1.4e-7
 """Seconds of one core: of a training step, of a multiply-add, and of a model entry in a client's
 round. With methods' own factors (`cost` in their registration) a fit to the 1,242 measured values
 of one client at a time, every model with the same weight: 93 % lie within a factor of 1.6, 99 %
 within 2.2.
 """
-STACKED = 0.25
-"""Share of a step's seconds that is left if clients are stacked."""
+STACKED_SHARE = 0.25
+"""Share of a step's seconds that remains if clients are stacked."""
 SMALL_STEP = 4e6
-"""Below so many multiply-adds of a training step, a CPU takes longer to start kernels than to
-compute: clients of such models are stacked.
+"""If a training step has fewer multiply-adds, a CPU takes longer to start kernels than to compute:
+clients of such models are stacked.
 """
 STACK = 32
-ENOUGH = 1000
-"""Training samples from which on a record says something about speed."""
-UNKNOWN = 10_000
-"""Training samples assumed of a data set of which nothing is published, or here."""
+MIN_SAMPLES = 1000
+"""Training samples from which on a record is used to estimate speed."""
+ASSUMED_SAMPLES = 10_000
+"""Training samples assumed of a data set whose sizes are neither published nor here."""
 MAX_RECORDS = 400
-"""Records that are read for an estimate at most; ids are hashes, so the first ones are a sample."""
+"""Records that are read for an estimate; ids are hashes, so the first ones are a random sample."""
 DEVICES = ("cpu", "cuda")
-SPREAD, SPREAD_MEASURED = 2.2, 1.4
-"""Factor to either side of an estimate; where records of the same model have corrected it."""
+RANGE, RANGE_MEASURED = 2.2, 1.4
+"""Factors to either side of an estimate: without and with records of the same model."""
 
 
 # -- what a cell computes --------------------------------------------------------------------------
@@ -57,9 +57,9 @@ def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[f
 
     built = models.build(model, channels=channels, size=size, classes=classes)
     net = built.at(torch.device("meta"), torch.float32)
-    tensors = {s.name: torch.empty(s.shape, device="meta") for s in net.params}
-    for s in net.params.trained:
-        tensors[s.name].requires_grad_()
+    tensors = {part.name: torch.empty(part.shape, device="meta") for part in net.params}
+    for part in net.params.trained:
+        tensors[part.name].requires_grad_()
     x = torch.empty(2, channels, size, size, device="meta")
     with FlopCounterMode(display=False) as forward:
         logits = net.bind(tensors)(x)
@@ -70,37 +70,37 @@ def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[f
 
 
 def stack_for(recipe: Mapping[str, Any]) -> int:
-    """Return how many clients are computed at once unless the user says."""
+    """Return how many clients are computed at once by default."""
     _, trained, _ = multiply_adds(*shape_of(recipe))
     return STACK if trained * recipe["training"]["batch"] < SMALL_STEP else 1
 
 
 def samples_of(recipe: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the samples that a client trains on and is scored on: as the partition says, or an
+    """Return the samples per client for training and for scoring, by the partition's options, or an
     equal share.
     """
     from repfl.datasets.core import registry
 
     rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
-    splits = sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
-    told = {name: value for name, value in options.items() if isinstance(value, int | float)}
-    of_class = told["classes"] if rule == "class-shards" else 1  # where samples are per class
-    each = sum(splits.values()) / float(recipe["clients"])
+    splits = sizes(registry.get(recipe["dataset"])) or {"train": ASSUMED_SAMPLES}
+    numbers = {name: value for name, value in options.items() if isinstance(value, int | float)}
+    of_class = numbers["classes"] if rule == "class-shards" else 1  # where samples are per class
+    per_client = sum(splits.values()) / float(recipe["clients"])
     train = splits.get("train", sum(splits.values())) / float(recipe["clients"])
     test = splits.get("test", sum(splits.values()) / 4) / float(recipe["clients"])
-    if "test_share" in told:
-        train, test = each * (1.0 - told["test_share"]), each * told["test_share"]
-    if "train_share" in told:
-        train = each * told["train_share"]
-    train = float(told["train"] * of_class) if "train" in told else train
-    test = float(told["test"] * of_class) if "test" in told else test
-    held = train * recipe["partition"].get("val_share", 0.0)
-    return train - held, test + held
+    if "test_share" in numbers:
+        train, test = per_client * (1.0 - numbers["test_share"]), per_client * numbers["test_share"]
+    if "train_share" in numbers:
+        train = per_client * numbers["train_share"]
+    train = float(numbers["train"] * of_class) if "train" in numbers else train
+    test = float(numbers["test"] * of_class) if "test" in numbers else test
+    validation = train * recipe["partition"].get("val_share", 0.0)
+    return train - validation, test + validation
 
 
 def _batches(recipe: Mapping[str, Any]) -> float:
-    """Return the mini-batches of an epoch; if clients hold different numbers of samples, the last
-    one of each is taken to be half full.
+    """Return the mini-batches of an epoch; if clients have different numbers of samples, the last
+    batch of each counts as half full.
     """
     samples, batch = samples_of(recipe)[0], recipe["training"]["batch"]
     even = isinstance(recipe["partition"]["options"].get("train"), int | float)
@@ -125,19 +125,19 @@ def _scorings(recipe: Mapping[str, Any], tunes: bool) -> tuple[int, int]:
 
 
 def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> float | None:
-    """Return the epochs that clients train before they are scored; None if they do not."""
+    """Return the epochs of training before clients are scored; None if there is none."""
     from repfl.bench.grid.methods import hyperparameters
 
-    known = find_entry(method)
-    if known is None or not known.cls(hyperparameters(method, dict(hp))).personalizes:
+    method_entry = find_entry(method)
+    if method_entry is None or not method_entry.cls(hyperparameters(method, dict(hp))).personalizes:
         return None
-    asked = hp.get("final_epochs") or hp.get("epochs")
-    return float(recipe["training"]["epochs"] if asked is None else asked)
+    epochs = hp.get("final_epochs") or hp.get("epochs")
+    return float(recipe["training"]["epochs"] if epochs is None else epochs)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a cell computes, before its method's factor."""
+    """The amount that a cell computes, before its method's factor."""
 
     steps: float
     trained: float
@@ -147,7 +147,7 @@ class Work:
 
 
 def work(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> Work:
-    """Return the work of a cell."""
+    """Return the amount of work of a cell."""
     training, cohort, everyone = recipe["training"], participants(method, recipe), residents(recipe)
     score, train, entries = multiply_adds(*shape_of(recipe))
     visits = cohort * training["rounds"]
@@ -171,15 +171,16 @@ def seconds_at_reference(
     method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], stack: int | None = None
 ) -> float:
     """Return seconds of one core of the reference machine."""
-    known, done = find_entry(method), work(method, hp, recipe)
+    method_entry, amount = find_entry(method), work(method, hp, recipe)
     stacked = (stack_for(recipe) if stack is None else stack) > 1
-    steps = PER_STEP * done.steps * (STACKED if stacked else 1.0)
-    trained = steps + PER_MULTIPLY_ADD * done.trained + PER_MOVED * done.moved
-    return START + (known.cost if known else 1.0) * trained + PER_MULTIPLY_ADD * done.scored
+    steps = PER_STEP * amount.steps * (STACKED_SHARE if stacked else 1.0)
+    trained = steps + PER_MULTIPLY_ADD * amount.trained + PER_MOVED * amount.moved
+    factor = method_entry.cost if method_entry else 1.0
+    return FIXED_SECONDS + factor * trained + PER_MULTIPLY_ADD * amount.scored
 
 
 def static(item: Planned) -> float:
-    """Return the seconds of a cell at the reference machine, which are equal everywhere."""
+    """Return the seconds of a cell on the reference machine, equal on every machine."""
     return _static(item.cell.method, canonical(item.cell.hp), canonical(item.cell.recipe))
 
 
@@ -200,8 +201,8 @@ class Cost:
 
 
 class Speeds:
-    """How long cells take on a kind of device, as records say by the CPU time of their cells (by
-    the clock on a GPU).
+    """Estimates how long cells take on a kind of device, from the CPU time of recorded cells (on a
+    GPU, the wall-clock time).
     """
 
     def __init__(self, records: Sequence[Record] = ()) -> None:
@@ -209,15 +210,15 @@ class Speeds:
         errors: dict[Any, list[float]] = {}
         for record in records:
             method, hp, recipe = (record.cell[name] for name in ("method", "hp", "recipe"))
-            if spent := spent_by(record):
+            if seconds := spent_by(record):
                 stack = record.provenance["chunk"] or None
-                error = log(spent / seconds_at_reference(method, hp, recipe, stack))
+                error = log(seconds / seconds_at_reference(method, hp, recipe, stack))
                 errors.setdefault(_model(recipe), []).append(error)
-        self.factors = {key: exp(median(each)) for key, each in errors.items()}
+        self.factors = {key: exp(median(logs)) for key, logs in errors.items()}
         """Measured over estimated seconds, by model."""
 
-    def knows(self, recipe: Mapping[str, Any]) -> bool:
-        """Return whether a cell's model was measured."""
+    def has_measured(self, recipe: Mapping[str, Any]) -> bool:
+        """Return whether there are records of a cell's model."""
         return _model(recipe) in self.factors
 
     def seconds(self, cell: Cell) -> float:
@@ -226,12 +227,12 @@ class Speeds:
         return factor * seconds_at_reference(cell.method, cell.hp, cell.recipe)
 
     def cost(self, cells: Iterable[Cell]) -> Cost:
-        """Return the seconds of all of these together, with a range."""
+        """Return the seconds of all cells together, with a range."""
         total = low = high = 0.0
         for cell in cells:
             seconds = self.seconds(cell)
-            spread = SPREAD_MEASURED if self.knows(cell.recipe) else SPREAD
-            total, low, high = total + seconds, low + seconds / spread, high + seconds * spread
+            factor = RANGE_MEASURED if self.has_measured(cell.recipe) else RANGE
+            total, low, high = total + seconds, low + seconds / factor, high + seconds * factor
         return Cost(total, low, high)
 
 
@@ -240,7 +241,7 @@ def _model(recipe: Mapping[str, Any]) -> tuple[Shape, int]:
 
 
 def spent_by(record: Record) -> float | None:
-    """Return seconds that a cell took by itself: of a CPU, or on a GPU by the clock."""
+    """Return the seconds that a cell took: of CPU time, or on a GPU by the clock."""
     spent = record.provenance["seconds"]
     if record.provenance["device"].startswith("cuda"):
         return float(spent["train"] + spent["evaluate"])
@@ -248,18 +249,18 @@ def spent_by(record: Record) -> float | None:
 
 
 def measured(store: Store, read: Callable[[str], Record | None] | None = None) -> dict[str, Speeds]:
-    """Return what a store says of each kind of device; `read` is `store.get`, or a cached one."""
+    """Return a store's speeds of each kind of device; `read` is `store.get`, or a cached one."""
     ids = store.ids()[:MAX_RECORDS]
-    records = [r for cell in ids if (r := _telling(read or store.get, cell)) is not None]
+    records = [r for cell in ids if (r := _usable_record(read or store.get, cell)) is not None]
     return {
         kind: Speeds([r for r in records if r.provenance["device"].startswith(kind)])
         for kind in DEVICES
     }
 
 
-def _telling(read: Callable[[str], Record | None], cell: str) -> Record | None:
-    """Return the record of a finished cell that trained long enough to speak of speed, if its data
-    set and model are known here.
+def _usable_record(read: Callable[[str], Record | None], cell: str) -> Record | None:
+    """Return the record of a finished cell that trained long enough to estimate speed; None
+    otherwise, or if its data set or model is not available here.
     """
     from repfl.algorithms.engine.model import ModelError
     from repfl.datasets.core.errors import DataError
@@ -268,10 +269,10 @@ def _telling(read: Callable[[str], Record | None], cell: str) -> Record | None:
         record = read(cell)
         if record is None or record.status != "done":
             return None
-        done = work(*(record.cell[name] for name in ("method", "hp", "recipe")))
+        amount = work(*(record.cell[name] for name in ("method", "hp", "recipe")))
     except (Corrupt, UserError, DataError, KeyError, ModelError):
         return None
-    return record if done.samples >= ENOUGH else None
+    return record if amount.samples >= MIN_SAMPLES else None
 
 
 # -- in words --------------------------------------------------------------------------------------

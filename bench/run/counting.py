@@ -13,48 +13,50 @@ if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
 
 MIN_ROUNDS = 30
-"""Rounds of a run that is counted: counting makes a round half as long again."""
+"""Rounds from which on a run is counted: counting makes a round half as long again."""
 FIRST = 3
 """Rounds at the beginning that are all counted."""
 
 
 class RoundCounter:
-    """What all rounds of a run multiply, from a few of them. Which ones is fixed by their numbers,
-    so that a run that was interrupted counts the same.
+    """Estimates the multiply-adds of all rounds from a few of them. Their numbers are fixed, so
+    that a run that was interrupted counts the same.
     """
 
-    def __init__(self, rounds: int, known: Mapping[int, int]) -> None:
-        """`known`: what was counted before the run was interrupted, by round."""
-        self.rounds, self.known = rounds, dict(known)
+    def __init__(self, rounds: int, counted: Mapping[int, int]) -> None:
+        """`counted`: multiply-adds by round, from before the run was interrupted."""
+        self.rounds, self.counted = rounds, dict(counted)
         # methods begin with a round or two of another kind, or change in the middle
         self.typical = {rounds // 3, 2 * rounds // 3, rounds}
 
     def step(self, run: Run) -> None:
-        """Make the next round of the run; count its multiply-adds if it is one of the few."""
+        """Run the next round; count its multiply-adds if it is one of the few."""
         number = run.round + 1
         if self.rounds < MIN_ROUNDS or (number > FIRST and number not in self.typical):
             run.step()
             return
-        plain, counter = run.method.round, FlopCounterMode(display=False)
+        method_round, counter = run.method.round, FlopCounterMode(display=False)
 
-        def counted(state: State, fed: object) -> State:
+        def counted_round(state: State, fed: object) -> State:
             with counter:
-                return plain(state, fed)  # type: ignore[arg-type]
+                return method_round(state, fed)  # type: ignore[arg-type]
 
-        run.method.round = counted  # type: ignore[method-assign]
+        run.method.round = counted_round  # type: ignore[method-assign]
         try:
             run.step()
         finally:
             del run.method.round
-        self.known[number] = counter.get_total_flops() // 2
+        self.counted[number] = counter.get_total_flops() // 2
 
     def total(self, clients: int) -> dict[str, int]:
-        """Return the sum over rounds, each of so many clients; nothing of a run that is short or
-        was in part computed without counting.
+        """Return the sum over rounds, each of so many clients; empty for a run that is short or was
+        in part computed without counting.
         """
         first = set(range(1, FIRST + 1))
-        if self.rounds < MIN_ROUNDS or not first | self.typical <= self.known.keys():
+        if self.rounds < MIN_ROUNDS or not first | self.typical <= self.counted.keys():
             return {}
-        usual = median(self.known[number] for number in self.typical)
-        total = sum(self.known[number] for number in first) + (self.rounds - FIRST) * usual
+        typical_count = median(self.counted[number] for number in self.typical)
+        total = (
+            sum(self.counted[number] for number in first) + (self.rounds - FIRST) * typical_count
+        )
         return {"clients": clients, "rounds": self.rounds, "multiply_adds": round(total)}

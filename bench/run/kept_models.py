@@ -1,7 +1,7 @@
-"""The clients' models of a run, kept beside its record.
+"""The clients' models of a run, stored beside its record.
 
-In the file, `client/NAME` holds a tensor of every client [N, ...] and `all/NAME` one that is equal
-for all of them.
+In the file, `client/NAME` is a tensor of every client [N, ...] and `all/NAME` one that is equal for
+all of them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ CLIENTS_AT_ONCE = 16
 
 
 def check(choice: str) -> None:
-    """Refuse what is no choice."""
+    """Refuse an invalid choice."""
     if choice and choice not in CHOICES:
         raise UserError(f"--keep-models {choice!r} is not valid; valid: {', '.join(CHOICES)}")
 
 
 def save(run: Run, choice: str, store: Store, cell: str) -> None:
-    """Write the models beside the cell's checkpoint if those of this round are to be kept."""
+    """Write the models beside the cell's checkpoint if `choice` selects this round."""
     if run.round == (run.fed.rounds if choice == "last" else best_round(run.rows)):
         checkpoint.write(store, checkpoint.models_of(store, cell), tensors(run), {})
 
@@ -50,11 +50,11 @@ def tensors(run: Run) -> dict[str, Tensor]:
             name = type(run.method).__name__
             raise UserError(f"--keep-models: {name} scores clients with a mixture of models")
         parts.append(models.detach().cpu())
-    whole, kept = torch.cat(parts), {}  # [N, D]
+    models, result = torch.cat(parts), {}  # [N, D]
     for part in fed.params:
-        values = whole[:, part.start : part.stop].unflatten(1, part.shape)
+        values = models[:, part.start : part.stop].unflatten(1, part.shape)
         if bool((values == values[:1]).all()):
-            kept[f"all/{part.name}"] = values[0].contiguous()
+            result[f"all/{part.name}"] = values[0].contiguous()
         else:
-            kept[f"client/{part.name}"] = values.contiguous()
-    return kept
+            result[f"client/{part.name}"] = values.contiguous()
+    return result

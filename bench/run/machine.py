@@ -1,4 +1,4 @@
-"""This machine: its devices and memory, and what a process sets before it computes cells."""
+"""This machine: its devices and memory, and settings of processes that compute cells."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from repfl.bench.run.task import Options
 from repfl.bench.store import provenance
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""What a process that computes cells must see before it imports its libraries."""
+"""Environment of a process that computes cells, set before it imports its libraries."""
 MALLOC = ((-3, (64 << 20, 32 << 20)), (-1, (1 << 30,)), (-2, (64 << 20,)))
-"""Parameters of glibc's `mallopt` (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD) with values, of
-which the first that it accepts is used: older releases allow no threshold over 32 MiB.
+"""Parameters of glibc's `mallopt` (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD) with values; the
+first accepted value is used, since older releases allow no threshold over 32 MiB.
 """
 
 
@@ -53,8 +53,8 @@ def _driver() -> bool:
     return True
 
 
-def places(device: str) -> list[str]:
-    """Return every device of a kind, by an explicit name."""
+def device_names(device: str) -> list[str]:
+    """Return the names of all devices of a kind."""
     if device != "cuda":
         return [device]
     if not (count := gpus()):
@@ -65,9 +65,9 @@ def places(device: str) -> list[str]:
     return [f"cuda:{index}" for index in range(count)]
 
 
-def like(device: str) -> str:
+def same_kind(device: str) -> str:
     """Return a device of this machine of the kind that a record names."""
-    return places("cuda" if device.startswith("cuda") else device)[0]
+    return device_names("cuda" if device.startswith("cuda") else device)[0]
 
 
 def resolve(device: str) -> str:
@@ -76,46 +76,48 @@ def resolve(device: str) -> str:
         raise UserError(f"--device {device!r} is not valid; valid: auto, cpu, cuda")
     if device == "cpu" or (device == "auto" and not gpus()):
         return "cpu"
-    places("cuda")
+    device_names("cuda")
     return "cuda"
 
 
 # -- memory ----------------------------------------------------------------------------------------
 
 
-def room(device: str) -> tuple[int, int]:
-    """Return the bytes that are free for cells, and all that the device has: of a GPU, or of this
-    machine within the limit of its control group.
+def memory_bytes(device: str) -> tuple[int, int]:
+    """Return the free and the total bytes of memory: of a GPU, or of this machine within the limit
+    of its control group.
     """
     if device.startswith("cuda"):
         import torch
 
-        return torch.cuda.mem_get_info(like(device))
+        return torch.cuda.mem_get_info(same_kind(device))
     free, total = _meminfo()
-    for folder in _groups():
+    for folder in _control_groups():
         for limit, used in (
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         ):
             with suppress(OSError, ValueError):  # no such file, or the word "max"
-                most = int((folder / limit).read_text())
-                total = min(total, most)
-                free = min(free, most - int((folder / used).read_text()) + _reclaimable(folder))
+                max_bytes = int((folder / limit).read_text())
+                total = min(total, max_bytes)
+                free = min(
+                    free, max_bytes - int((folder / used).read_text()) + _reclaimable(folder)
+                )
     return free, total
 
 
-def _groups() -> Iterator[Path]:
+def _control_groups() -> Iterator[Path]:
     """Yield the folders of this process's control groups that may limit its memory."""
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kind, path = line.split(":", 2)
             if kind in ("", "memory"):
-                own = Path("/sys/fs/cgroup", kind, path.removeprefix("/"))
-                yield from (own, *own.parents)
+                group = Path("/sys/fs/cgroup", kind, path.removeprefix("/"))
+                yield from (group, *group.parents)
 
 
 def _reclaimable(folder: Path) -> int:
-    """Return the bytes of files that the kernel gives back when a group needs them."""
+    """Return the bytes of cached files that the kernel frees when a group needs them."""
     words = (folder / "memory.stat").read_text().split()
     counts = dict(zip(words[::2], words[1::2], strict=True))
     return int(counts.get("total_inactive_file") or counts.get("inactive_file") or 0)
@@ -134,7 +136,7 @@ def _meminfo() -> tuple[int, int]:
 
 
 def clear(device: str) -> None:
-    """Give back what earlier cells left, and measure the peak from here on, if the system can."""
+    """Release memory of earlier cells, and reset the peak if the system supports it."""
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -149,7 +151,7 @@ def clear(device: str) -> None:
 
 
 def peak(device: str) -> int:
-    """Return the bytes that this process held at most, on the GPU if it computed there."""
+    """Return the peak memory of this process in bytes, on the GPU if it computed there."""
     if device.startswith("cuda"):
         import torch
 
@@ -167,8 +169,8 @@ def peak(device: str) -> int:
 
 
 def prepare_process(options: Options) -> None:
-    """Set what all processes share, so that where a cell runs changes nothing: one thread,
-    deterministic kernels, an allocator that keeps what it has.
+    """Set what must be equal in all processes that compute cells: one thread, deterministic
+    kernels, an allocator that keeps freed memory.
     """
     keep_freed_memory()
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
@@ -186,7 +188,7 @@ def prepare_process(options: Options) -> None:
         torch.backends.cudnn.deterministic = True
     plugins.load(plugins.files(options.plugins))
     for module in ("algorithms.core.run", "bench.run.clients", "datasets.core.partition"):
-        import_module(f"repfl.{module}")  # here, so that it is no part of a cell's time
+        import_module(f"repfl.{module}")  # now, so that it does not count as a cell's time
     # every cell begins with a search for garbage, which needs not look at what is imported
     gc.freeze()
 
@@ -195,7 +197,7 @@ def keep_freed_memory() -> bool:
     """Make glibc's allocator keep freed blocks for the next training step; return whether it does.
 
     A step frees and allocates the same tensors over and over. By default glibc maps larger ones
-    afresh each time, and the system zeroes thousands of pages a step.
+    each time, and the system zeroes thousands of pages a step.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -208,8 +210,8 @@ def keep_freed_memory() -> bool:
 
 @contextmanager
 def settings_restored() -> Iterator[None]:
-    """Restore the number of threads, the choice of kernels and the search for garbage, for what a
-    notebook does later.
+    """Context manager: restore the number of threads, the choice of kernels and the garbage
+    collector.
     """
     import torch
     from threadpoolctl import threadpool_limits
@@ -217,12 +219,12 @@ def settings_restored() -> Iterator[None]:
     provenance.blas()  # loads what has threads
     threads, cudnn = torch.get_num_threads(), torch.backends.cudnn
     benchmark, deterministic = cudnn.benchmark, cudnn.deterministic
-    frozen = gc.get_freeze_count()
+    frozen_objects = gc.get_freeze_count()
     try:
         with threadpool_limits(None):
             yield
     finally:
         torch.set_num_threads(threads)
         cudnn.benchmark, cudnn.deterministic = benchmark, deterministic
-        if not frozen:
+        if not frozen_objects:
             gc.unfreeze()

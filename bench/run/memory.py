@@ -1,5 +1,5 @@
-"""How much memory a cell needs: its method's state, the models of a round's clients, and what any
-process needs; or what cells like it have held, once some have run.
+"""Estimates of the memory that a cell needs: its method's state, the models of a round's clients,
+and a constant per process; or the recorded peak of similar cells.
 """
 
 from __future__ import annotations
@@ -19,69 +19,69 @@ if TYPE_CHECKING:
     from repfl.algorithms.engine.client_data import ClientData
 
 PROCESS = 500 << 20
-"""Bytes of a worker that are its own: Python, PyTorch, normalised images."""
+"""Bytes of a worker process itself: Python, PyTorch, normalised images."""
 SHARED = 700 << 20
-"""Bytes of a recorded peak that all processes share: libraries and images on the disk."""
+"""Bytes of a recorded peak that all processes share: libraries and memory-mapped images."""
 COHORTS = 6
-"""Models of a round's clients that are held at once: received, trained, momentum, gradients,
-encoded, averaged.
+"""Models of a round's clients in memory at once: received, trained, momentum, gradients, encoded,
+averaged.
 """
 SMALL_STATE = 1 << 30
-"""Bytes of models below which a method's state is not looked at more closely."""
+"""Bytes of models below which a method's state is estimated without building it."""
 TOY_CLIENTS = 7
-"""Clients of the federation whose state is looked at."""
+"""Clients of the federation in which the state is built."""
 
 
 def needed(cell: Cell, device: str, peaks: Mapping[str, int], keeps_models: bool = False) -> float:
-    """Return the bytes that a cell needs, by what cells like it have held if there are any."""
-    own, shared = (PROCESS, SHARED) if device == "cpu" else (0, 0)
+    """Return the bytes that a cell needs, from the peaks of similar cells if there are any."""
+    process, shared = (PROCESS, SHARED) if device == "cpu" else (0, 0)
     model = 4 * multiply_adds(*shape_of(cell.recipe))[2]
     clients, cohort = residents(cell.recipe), participants(cell.method, cell.recipe)
-    more = 3.0 * clients * model if keeps_models else 0.0
-    if peak := peaks.get(_like(cell.method, cell.hp, cell.recipe)):
-        return max(peak - shared, own) + more
+    kept_models = 3.0 * clients * model if keeps_models else 0.0
+    if peak := peaks.get(_similar_cells(cell.method, cell.hp, cell.recipe)):
+        return max(peak - shared, process) + kept_models
     if clients * model < SMALL_STATE:
         state = 2.0 * clients * model
     else:
         state = state_bytes(cell.method, canonical(cell.hp), canonical(cell.recipe))
-    return own + state + COHORTS * cohort * model + more
+    return process + state + COHORTS * cohort * model + kept_models
 
 
-def recorded(records: Iterable[Record]) -> dict[str, int]:
-    """Return the highest peak of cells that differ in their seed and protocol alone."""
+def peaks_of(records: Iterable[Record]) -> dict[str, int]:
+    """Return the highest recorded peak of cells that differ only in seed and protocol."""
     peaks: dict[str, int] = {}
     for record in records:
-        key = _like(*(record.cell[name] for name in ("method", "hp", "recipe")))
+        key = _similar_cells(*(record.cell[name] for name in ("method", "hp", "recipe")))
         peaks[key] = max(peaks.get(key, 0), record.provenance.get("peak_memory") or 0)
     return peaks
 
 
-def _like(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+def _similar_cells(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
     names = ("dataset", "model", "clients", "participation", "input", "newcomers")
     return canonical([method, dict(hp), {name: recipe.get(name) for name in names}])
 
 
 @lru_cache(maxsize=256)
 def state_bytes(method: str, hp: str, recipe: str) -> float:
-    """Return the bytes of a method's state, made for a few clients: every dimension that is as
-    large as their number grows with the clients.
+    """Return the bytes of a method's state, built for a few clients: every dimension of that length
+    scales with the number of clients.
     """
     from repfl.algorithms import models
     from repfl.algorithms.core.run import Run
 
     values = json.loads(recipe)
     model, channels, size, classes = shape_of(values)
-    net = models.build(model, channels=channels, size=size, classes=classes)
-    built = entry(method).cls(hyperparameters(method, json.loads(hp)))
+    network = models.build(model, channels=channels, size=size, classes=classes)
+    method_ = entry(method).cls(hyperparameters(method, json.loads(hp)))
     clients = residents(values)
     run = Run(
-        built, recipe_from(values, "recipe"), _one_sample_each(channels, size, classes), net,
+        method_, recipe_from(values, "recipe"), _one_sample_each(channels, size, classes), network,
         seed=0, device="cpu",
     )  # fmt: skip
     try:
         run.start()
     except Exception:  # such as a graph of more neighbours than there are clients
-        return 8.0 * clients * net.params.size
+        return 8.0 * clients * network.params.size
     return sum(
         value.numel()
         * value.element_size()

@@ -1,5 +1,5 @@
-"""Progress on stderr: a bar with an estimate of the remaining time on a terminal, plain lines
-elsewhere, nothing for what takes no time.
+"""Progress on stderr: a bar with the estimated remaining time on a terminal, plain lines elsewhere,
+nothing for short runs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from repfl.bench.run.cost import duration
 from repfl.bench.run.task import Outcome
 
 QUIET = 2.0
-"""Seconds that may pass in silence, and the least time between two plain lines; a long run prints
+"""Seconds before the first message, and at least between two plain lines; a long run prints
 fewer.
 """
 
 
 class Progress:
-    """What a runner says while it runs."""
+    """Prints the progress of a runner."""
 
     def __init__(self, stream: Any = None) -> None:
         self.stream = stream or sys.stderr
@@ -31,7 +31,7 @@ class Progress:
         self.done = 0
         self.begun = self.printed = time.monotonic()
         self._costs: Mapping[str, float] = {}
-        self._all_cost = self._finished_cost = self._earlier_cost = 0.0
+        self._all_cost = self._finished_cost = self._resumed_cost = 0.0
         self._expected: float | None = None
 
     @contextmanager
@@ -41,23 +41,23 @@ class Progress:
         costs: Mapping[str, float],
         cached: int,
         workers: int,
-        known: bool = True,
+        in_seconds: bool = True,
     ) -> Iterator[None]:
-        """While the given cells are computed. `known`: their costs are seconds, and not only shares
-        of the whole.
+        """Context manager: report on cells while they are computed. If not `in_seconds`, costs are
+        only shares of the whole.
         """
         self.cells, self._costs = {cell.id: cell for cell in cells}, costs
         self._all_cost = sum(costs[cell] for cell in self.cells)
         self.begun = self.printed = time.monotonic()
-        self._expected = self._all_cost / max(workers, 1) if known else None
+        self._expected = self._all_cost / max(workers, 1) if in_seconds else None
         text = f"{len(cells)} cell{'s' * (len(cells) != 1)} to compute" + (
             f", {cached} are there already" if cached else ""
         )
-        on = f"{workers} worker{'s' if workers > 1 else ''}"
+        workers_text = f"{workers} worker{'s' if workers > 1 else ''}"
         if self._expected is None:
-            text += f"; {on}, and no cell has told how long yet"
+            text += f"; {workers_text}, and no cell has told how long yet"
         else:
-            text += f"; about {duration(self._expected)} on {on}"
+            text += f"; about {duration(self._expected)} on {workers_text}"
         with self._terminal():
             self.note(text)
             yield
@@ -86,21 +86,21 @@ class Progress:
         self.bar = None
 
     def note(self, text: str) -> None:
-        """Print a line of its own."""
+        """Print a line."""
         if self.bar is not None:
             self.bar.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=self.stream, flush=True)
 
     def round(self, cell: str, round_: int) -> None:
-        """Take in that a cell has ended a round; the first one is where it begins or goes on."""
+        """Record that a cell has completed a round; the first call says where it starts."""
         if cell not in self.rounds and cell in self.cells:
-            self._earlier_cost += self._cost(cell, round_)
+            self._resumed_cost += self._cost(cell, round_)
         self.rounds[cell] = round_
         self._show()
 
     def finish(self, outcome: Outcome) -> None:
-        """Take in that a cell has ended."""
+        """Record that a cell has ended."""
         if outcome.status == "interrupted":  # its rounds still count
             return
         self.done += 1
@@ -113,7 +113,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """How much of the work is done, by estimated cost."""
+        """The share of the work that is done, by estimated cost."""
         running = sum(self._cost(cell, n) for cell, n in self.rounds.items() if cell in self.cells)
         return min(1.0, (self._finished_cost + running) / self._all_cost) if self._all_cost else 1.0
 
@@ -121,14 +121,14 @@ class Progress:
         return self._costs[cell] * rounds / self.cells[cell].rounds
 
     def remaining(self) -> str:
-        """Return the time to go: from the expected costs at first, then from the time that has
+        """Return the remaining time: from the expected costs at first, then from the time that has
         passed.
         """
-        passed, left = time.monotonic() - self.begun, 1 - self.share
-        gained = self.share - (self._earlier_cost / self._all_cost if self._all_cost else 0.0)
-        if gained > 0.02 and passed > 1:
-            return duration(passed * left / gained)
-        return "?" if self._expected is None else duration(self._expected * left)
+        passed, share_left = time.monotonic() - self.begun, 1 - self.share
+        advance = self.share - (self._resumed_cost / self._all_cost if self._all_cost else 0.0)
+        if advance > 0.02 and passed > 1:
+            return duration(passed * share_left / advance)
+        return "?" if self._expected is None else duration(self._expected * share_left)
 
     def _show(self) -> None:
         count, now = f"{self.done}/{len(self.cells)} cells", time.monotonic()

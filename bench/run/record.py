@@ -1,4 +1,4 @@
-"""What is stored of a run: where it comes from, what came out, and the files beside the record."""
+"""The record of a run: its provenance, its numbers, and the files beside it."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ if TYPE_CHECKING:
     from repfl.bench.run.clients import Clients
     from repfl.bench.run.task import Clocks, Options, Task
 
-PART = 1 << 24
+CHUNK = 1 << 24
 """Values that are converted to double precision at once."""
 
 
 def now() -> str:
-    """Return the time, in a form that sorts."""
+    """Return the time in a format that sorts."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def origin(task: Task, options: Options) -> dict[str, Any]:
-    """Return provenance that is known before the first round."""
-    made = {"device": options.device, "precision": options.precision, "chunk": options.stack}
+    """Return the provenance that exists before the first round."""
+    settings = {"device": options.device, "precision": options.precision, "chunk": options.stack}
     command = task.command
-    if command.startswith("repfl "):  # one from Python says by itself how it was made
+    if command.startswith("repfl "):  # a command in Python contains its options already
         plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
-        command += as_made(made, task.cell.recipe) + plugins
+        command += rerun_options(settings, task.cell.recipe) + plugins
     return {
         **provenance.commit(),
         "versions": versions.of_cell(task.cell.json),
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
         "platform": provenance.platform_of(options.device, options.precision),
-        **made,
+        **settings,
         "threads": 1,
         "command": command,
         "finished": now(),
     }
 
 
-def as_made(made: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
-    """Return the options that repeat a run on such a machine, bit for bit, by its provenance."""
-    options = {"device": "cuda"} if made["device"].startswith("cuda") else {}
-    if made["precision"] != "default":
-        options["precision"] = made["precision"]
-    if made["chunk"] and made["chunk"] != cost.stack_for(recipe):
-        options["stack"] = made["chunk"]
+def rerun_options(provenance: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+    """Return the options that repeat a run bit for bit on such a machine, from its provenance."""
+    options = {"device": "cuda"} if provenance["device"].startswith("cuda") else {}
+    if provenance["precision"] != "default":
+        options["precision"] = provenance["precision"]
+    if provenance["chunk"] and provenance["chunk"] != cost.stack_for(recipe):
+        options["stack"] = provenance["chunk"]
     return "".join(f" --{name} {value}" for name, value in options.items())
 
 
 def measured(run: Run, clients: Clients, spent: Clocks, options: Options) -> dict[str, Any]:
-    """Return provenance that a finished run adds."""
+    """Return the provenance that a finished run adds."""
     seconds = {
         name: sum(value for _, row, value in run.rows if row == f"time/{name}")
         for name in ("train", "evaluate")
@@ -120,9 +120,9 @@ def _parquet(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> bytes:
 
 
 def root_mean_square(tensor: Tensor) -> float:
-    """Return the root mean square over what is finite."""
+    """Return the root mean square of the finite values."""
     # part by part, since in double precision all clients' models are twice the run's memory
-    squares = sum(float(_squares(part).sum()) for part in tensor.flatten().split(PART))
+    squares = sum(float(_squares(part).sum()) for part in tensor.flatten().split(CHUNK))
     return sqrt(squares / tensor.numel())
 
 
@@ -148,10 +148,12 @@ def norms(run: Run) -> dict[str, float]:
 
 
 def _groups(params: Sequence[Slice]) -> Iterator[tuple[str, list[Slice]]]:
-    """Yield tensors by kind, the head's apart, in the order in which groups first appear."""
+    """Yield tensors by kind, those of the head separately, in the order in which groups first
+    appear.
+    """
     names = [f"head.{part.kind}" if part.head else part.kind for part in params]
-    for name in dict.fromkeys(names):
-        yield name, [part for part, its in zip(params, names, strict=True) if its == name]
+    for group in dict.fromkeys(names):
+        yield group, [part for part, groups in zip(params, names, strict=True) if groups == group]
 
 
 def by_group(rounds: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:

@@ -1,7 +1,7 @@
-"""Run a plan: what is missing, in the best order, by an executor, beside other runners, until every
-cell has ended.
+"""Run a plan: the missing cells, the longest first, by an executor, beside other runners, until
+every cell has ended.
 
-    plan -> runner -> executor -> attempt (one cell, faults become records) -> compute -> store
+plan -> runner -> executor -> attempt (one cell, faults become records) -> compute -> store
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from repfl.bench.run.progress import Progress
 
 POLL = 1.0
-"""Seconds between two looks at a cell that another runner has."""
+"""Seconds between two checks of a cell that another runner has locked."""
 
 
 @dataclass
@@ -42,8 +42,8 @@ class Ending:
     outcomes: list[Outcome] = field(default_factory=list)
     signal: int = 0
     """The signal that stopped it, or 0."""
-    there: list[Record] = field(default_factory=list)
-    """What was stored already."""
+    stored: list[Record] = field(default_factory=list)
+    """Records that existed before the run."""
 
     def of(self, *statuses: str) -> list[Outcome]:
         return [outcome for outcome in self.outcomes if outcome.status in statuses]
@@ -58,7 +58,7 @@ class Ending:
 
 
 class Stop:
-    """Asks for an end after the current round on SIGINT or SIGTERM; a second one ends at once."""
+    """Stops the run after the current round on SIGINT or SIGTERM; a second signal stops at once."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.signal = 0
@@ -90,7 +90,7 @@ class Stop:
 
 
 def check_executor(executor: str | None, workers: int | None) -> None:
-    """Refuse what cannot be meant, before anything is looked at."""
+    """Refuse invalid combinations before anything else is done."""
     if workers is not None and workers < 1:
         raise UserError(f"--workers {workers} is not valid; valid: a whole number >= 1")
     if executor == "inline" and workers not in (None, 1):
@@ -112,8 +112,8 @@ def resolve_device(device: str, executor: str | None = None, workers: int | None
 def choose_executor(
     executor: str | None, workers: int | None, pending: int, options: Options
 ) -> tuple[str, int]:
-    """Return the executor and its number of workers: processes if several cells may run side by
-    side, otherwise this process.
+    """Return the executor and its number of workers: processes if several cells can run at once,
+    otherwise this process.
     """
     if executor == "ray":
         return executor, workers or on_ray.capacity(options)
@@ -141,19 +141,19 @@ def run(
     todo = [item for item in unique(planned) if not _finished(store, item, options, ending)]
     if todo:
         store.open()
-        speeds, done = measured(store)[options.device], len(ending.outcomes)
+        speeds, cached = measured(store)[options.device], len(ending.outcomes)
         costs = {item.cell.id: speeds.seconds(item.cell) for item in todo}
         # long ones first, so that no worker is left alone with one at the end
         todo.sort(key=lambda item: -costs[item.cell.id])
         name, count = choose_executor(executor, workers, len(todo), options)
         if name != "ray":  # which minds the memory of its machines itself
-            options = replace(options, memory=machine.room(options.device)[0])
+            options = replace(options, memory=machine.memory_bytes(options.device)[0])
         tasks, refused = _tasks(todo, speeds, options)
         count = min(count, len(tasks)) if name == "ray" else _fitting(tasks, count, options)
         # what cells cost a CPU says nothing of what they cost a GPU
-        known = options.device == "cpu" or bool(speeds.records)
+        in_seconds = options.device == "cpu" or bool(speeds.records)
         cells = [task.cell for task in tasks]
-        with stop.listening(), progress.running(cells, costs, done, count, known):
+        with stop.listening(), progress.running(cells, costs, cached, count, in_seconds):
             for outcome in refused:
                 ending.outcomes.append(outcome)
                 progress.finish(outcome)
@@ -171,15 +171,15 @@ def run(
 def _tasks(
     todo: Sequence[Planned], speeds: Speeds, options: Options
 ) -> tuple[list[Task], list[Outcome]]:
-    """Return the tasks of planned cells, and refusals of those that no memory can hold."""
-    from repfl.bench.run.memory import in_words, needed, recorded
+    """Return the tasks of planned cells, and refusals of those that fit into no memory."""
+    from repfl.bench.run.memory import in_words, needed, peaks_of
 
     tasks, refused = [], []
-    total = inf if options.memory == inf else machine.room(options.device)[1]
-    peaks = recorded(speeds.records)
+    total = inf if options.memory == inf else machine.memory_bytes(options.device)[1]
+    peaks = peaks_of(speeds.records)
     for item in todo:
-        how = options.device, peaks, bool(options.keep_models)
-        need = 0.0 if item.skip else needed(item.cell, *how)
+        arguments = options.device, peaks, bool(options.keep_models)
+        need = 0.0 if item.skip else needed(item.cell, *arguments)
         if need > total:
             reason = (
                 f"needs about {in_words(need)} of memory, and there are {in_words(total)}; fewer"
@@ -192,7 +192,7 @@ def _tasks(
 
 
 def _fitting(tasks: Sequence[Task], workers: int, options: Options) -> int:
-    """Return how many workers are of use: as many as there are tasks, and memory for."""
+    """Return the number of useful workers: at most one per task, and as many as fit into memory."""
     count, need = min(workers, len(tasks)), sum(task.memory for task in tasks)
     devices = 1 if options.device == "cpu" else machine.gpus()
     if need == 0:
@@ -201,13 +201,13 @@ def _fitting(tasks: Sequence[Task], workers: int, options: Options) -> int:
 
 
 def _finished(store: Store, item: Planned, options: Options, ending: Ending) -> bool:
-    """Return whether a cell has a usable record already."""
+    """Return whether a cell has a usable record already, and add it to the ending."""
     record = stored_result(store, item.cell.id)
     if record is None:
         return False
     if not counts_as_done(record, options):
         return False
-    ending.there.append(record)
+    ending.stored.append(record)
     status = "diverged" if record.status == "diverged" else "cached"
     value = record.metrics.get("value")
     ending.outcomes.append(Outcome(record.id, status, record.reason, 0.0, value))
@@ -217,13 +217,15 @@ def _finished(store: Store, item: Planned, options: Options, ending: Ending) -> 
 def _until_done(
     tasks: Sequence[Task],
     options: Options,
-    how: tuple[str, int],
+    executor_and_workers: tuple[str, int],
     progress: Progress,
     stop: Stop,
     ending: Ending,
 ) -> None:
-    """Execute; then wait for the cells that other runners have, and take over what they leave."""
-    store, waiting, (name, workers) = Store(options.results), list(tasks), how
+    """Execute tasks; then wait for cells that other runners have locked, and run what they
+    leave.
+    """
+    store, waiting, (name, workers) = Store(options.results), list(tasks), executor_and_workers
     while waiting:
         busy: dict[str, str] = {}
         by_id = {task.cell.id: task for task in waiting}

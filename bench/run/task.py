@@ -1,4 +1,4 @@
-"""What executors hand to workers, and what comes back."""
+"""Tasks for the workers of an executor, the options of a run, and the outcomes of tasks."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from repfl.bench.grid.cell import Cell
 
 @dataclass(frozen=True)
 class Task:
-    """A cell to run, and how a user would ask for it alone."""
+    """A cell to compute, and the command that computes it alone."""
 
     cell: Cell
     command: str = ""
     skip: str = ""
     """Why the cell makes no sense; it is stored as skipped."""
     memory: float = 0.0
-    """Bytes that it needs, by estimate."""
+    """Estimated bytes that it needs."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How cells are run; nothing here changes which cell it is."""
+    """How cells are run; the options do not change a cell's identity."""
 
     results: str = "results"
     device: str = "cpu"
     precision: str = "default"
     stack: int = 1
-    """Clients computed at once; 0: by the size of the model."""
+    """Clients computed at once; 0: chosen by the size of the model."""
     checkpoint_every: float = 60.0
     fresh: bool = False
     began: str = ""
-    """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is
-    newer counts as done.
+    """When the run began, in the format of `now`: with `fresh`, and for failed cells, only newer
+    records count as done.
     """
     plugins: tuple[str, ...] = ()
     per_gpu: int = 1
@@ -45,9 +45,11 @@ class Options:
     keep_models: str = ""
     """Which round's models of the clients are kept beside the record: last, best, or none."""
     track: str = ""
-    """The tracker that follows every cell, such as tensorboard."""
+    """The tracker of every cell, such as tensorboard."""
     norms: bool = False
-    """Keep the size of every group of state tensors after every round, for the regression gate."""
+    """Record the size of every group of state tensors after every round, for the regression
+    gate.
+    """
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Clocks:
-    """Seconds of the clock and of the processor."""
+    """Seconds of wall-clock time and of CPU time."""
 
     wall: float = 0.0
     processor: float = 0.0
@@ -78,12 +80,12 @@ class Clocks:
         return cls(time.perf_counter(), time.process_time())
 
     def since(self, begun: Clocks) -> Clocks:
-        """Return this much, and what has passed since then."""
+        """Return these times plus the time since `begun`."""
         now = Clocks.now()
         return Clocks(
             self.wall + now.wall - begun.wall, self.processor + now.processor - begun.processor
         )
 
 
-Tell = Callable[[str, int], None]
+Report = Callable[[str, int], None]
 """Called with a cell's id and how many of its rounds are done."""

@@ -1,7 +1,8 @@
-"""Trackers: where a run's curves go while it runs, such as TensorBoard.
+"""Trackers, such as TensorBoard: they receive a run's curves while it runs.
 
 A tracker is any class with the three methods of `Tracker`; `--track module:Class` names one of your
-own. Nothing is imported unless asked for. One that fails costs a warning, not the cell.
+own. Trackers are imported only on request. One that fails causes a warning and does not stop the
+cell.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ BUILT_IN = {"tensorboard": "TensorBoard", "wandb": "WandB", "mlflow": "MLflow"}
 
 
 class Tracker(Protocol):
-    """What follows a run. One that was interrupted is started again, with the same cell."""
+    """Follows a run. A resumed run starts its tracker again, with the same cell."""
 
     def on_run_start(self, cell: Cell, folder: Path) -> None:
         """Begin; `folder`, beside the records, is for what the tracker writes."""
@@ -34,31 +35,31 @@ class Tracker(Protocol):
 
 
 def create(name: str) -> Tracker:
-    """Return a tracker by its name, or raise `UserError` if there is none."""
-    module, colon, kind = name.partition(":")
+    """Return a tracker by its name; raise a `UserError` if there is none."""
+    module, colon, class_name = name.partition(":")
     if name in BUILT_IN:
-        module, colon, kind = __name__, ":", BUILT_IN[name]
+        module, colon, class_name = __name__, ":", BUILT_IN[name]
     if not colon:
         valid = ", ".join(BUILT_IN)
         raise UserError(f"--track {name!r} is not valid; valid: {valid}, or module:Class")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))  # where a module of one's own is likely to be
     try:
-        made: Tracker = getattr(import_module(module), kind)()
+        tracker: Tracker = getattr(import_module(module), class_name)()
         for method in ("on_run_start", "on_round", "on_run_end"):
-            getattr(made, method)
+            getattr(tracker, method)
     except Exception as error:
         absent = isinstance(error, ImportError) and name in BUILT_IN
         hint = '; pip install "repfl[trackers]"' if absent else ""
         raise UserError(f"--track {name}: {one_line(error)}{hint}") from None
-    return made
+    return tracker
 
 
 @contextmanager
 def following(
     name: str, cell: Cell, results: str
 ) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
-    """Follow a run; yield what to call after each round."""
+    """Context manager: follow a run; yield the function to call after each round."""
     from repfl.bench.grid.process_state import preserve_random_state
 
     tracker = create(name) if name else None
@@ -131,11 +132,11 @@ class MLflow:
         self.package = import_module("mlflow")
 
     def on_run_start(self, cell: Cell, folder: Path) -> None:
-        begun = self.package.search_runs(
+        earlier = self.package.search_runs(
             filter_string=f"tags.`repfl.cell` = '{cell.id}'", output_format="list"
         )
-        again = {"run_id": begun[0].info.run_id} if begun else {"run_name": title(cell)}
-        self.package.start_run(**again, tags={"repfl.cell": cell.id})
+        run = {"run_id": earlier[0].info.run_id} if earlier else {"run_name": title(cell)}
+        self.package.start_run(**run, tags={"repfl.cell": cell.id})
         self.package.log_params({"method": cell.method, "seed": cell.seed, **cell.hp})
 
     def on_round(self, number: int, values: Mapping[str, float]) -> None:

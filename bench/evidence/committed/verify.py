@@ -26,7 +26,7 @@ from repfl.bench.grid.cell import Cell, canonical, reopen
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.attempt import run_task
-from repfl.bench.run.machine import like, prepare_process, settings_restored
+from repfl.bench.run.machine import prepare_process, same_kind, settings_restored
 from repfl.bench.run.task import Options, Task
 from repfl.bench.store.provenance import data_moved
 from repfl.bench.store.store import Record, Store
@@ -213,7 +213,7 @@ def _missing(record: Record) -> str:
     dataset = record.cell["recipe"]["dataset"]
     try:
         open_dataset(dataset)
-        like(record.provenance["device"])
+        same_kind(record.provenance["device"])
     except UserError:
         return GPU
     except DataError:
@@ -267,7 +267,10 @@ def _recompute(subject: Subject, cell: Cell, result: Verification, display: Prog
     record, origin = subject.record, subject.record.provenance
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
         options = Options(
-            folder, like(origin["device"]), precision=origin["precision"], stack=origin["chunk"]
+            folder,
+            same_kind(origin["device"]),
+            precision=origin["precision"],
+            stack=origin["chunk"],
         )
         prepare_process(options)
         outcome = run_task(Task(cell), options, display.round, lambda: False)

@@ -1,5 +1,5 @@
-"""Tasks handed one by one to processes of one thread each: on the processors of this machine, or
-spread over its GPUs.
+"""Run tasks in worker processes of one thread each, on this machine's CPUs or spread over its
+GPUs.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import Any
 
 from repfl.bench.run import machine
 from repfl.bench.run.attempt import crashed, run_task
-from repfl.bench.run.task import Options, Outcome, Task, Tell
+from repfl.bench.run.task import Options, Outcome, Report, Task
 
 CONTEXT = multiprocessing.get_context("spawn")
-LEAVING = 2.0
-"""Seconds that idle workers have to leave by themselves."""
+EXIT_SECONDS = 2.0
+"""Seconds that idle workers have to exit by themselves."""
 
 
 def execute(
-    tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
+    tasks: Sequence[Task], options: Options, workers: int, report: Report, stop: Callable[[], bool]
 ) -> Iterator[Outcome]:
-    """Give every task to a free worker, in their order, as far as the memory allows. Who asks to
-    stop waits for the rounds that are under way; who asks again does not.
+    """Give every task to a free worker, in order, as far as the memory allows. The first request to
+    stop waits for the current rounds; a second one does not.
     """
-    waiting, stopping, places = list(tasks), False, machine.places(options.device)
+    waiting, stopping, devices = list(tasks), False, machine.device_names(options.device)
     pool = [
-        Worker(replace(options, device=places[number % len(places)]))
+        Worker(replace(options, device=devices[number % len(devices)]))
         for number in range(min(workers, len(tasks)))
     ]
     try:
@@ -44,55 +44,56 @@ def execute(
                 for worker in pool:
                     worker.send(None)
             assign(waiting, pool)
-            yield from listen(pool, tell)
+            yield from listen(pool, report)
     finally:
-        dismiss(pool)
+        stop_workers(pool)
 
 
 def assign(waiting: list[Task], pool: Sequence[Worker]) -> None:
-    """Give waiting tasks to idle workers. A task that does not fit beside what its device computes
-    already lets smaller ones pass.
+    """Give waiting tasks to idle workers. If a task does not fit into its device's memory beside
+    the running ones, smaller tasks go first.
     """
     for worker in pool:
         if worker.task or not waiting:
             continue
-        beside = [w.task for w in pool if w.task and w.options.device == worker.options.device]
-        room = worker.options.memory - sum(task.memory for task in beside)
-        fitting = (task for task in waiting if not beside or task.memory <= room)
+        device = worker.options.device
+        running = [each.task for each in pool if each.task and each.options.device == device]
+        free = worker.options.memory - sum(task.memory for task in running)
+        fitting = (task for task in waiting if not running or task.memory <= free)
         if task := next(fitting, None):
             waiting.remove(task)
             worker.give(task)
 
 
-def listen(pool: Sequence[Worker], tell: Tell) -> Iterator[Outcome]:
-    """Yield the outcomes that come in within a moment, and pass on how far cells are."""
+def listen(pool: Sequence[Worker], report: Report) -> Iterator[Outcome]:
+    """Yield the outcomes that arrive within a moment, and report completed rounds."""
     busy: dict[Any, Worker] = {worker.pipe: worker for worker in pool if worker.task}
     for pipe in wait(list(busy), timeout=0.2):
         worker = busy[pipe]
         try:
             message = worker.pipe.recv()
         except (EOFError, OSError):
-            yield worker.bury()
+            yield worker.record_death()
             continue
         if isinstance(message, Outcome):
             worker.task = None
             yield message
         else:
-            tell(*message)
+            report(*message)
 
 
-def dismiss(pool: Sequence[Worker]) -> None:
-    """Let idle workers leave, and kill the others: who presses Ctrl-C again waits for it."""
+def stop_workers(pool: Sequence[Worker]) -> None:
+    """Let idle workers exit, and kill the others: a second Ctrl-C does not wait for them."""
     for worker in pool:
         worker.send(None)
-    deadline = time.monotonic() + LEAVING
+    deadline = time.monotonic() + EXIT_SECONDS
     for worker in pool:
         worker.kill(max(0.0, deadline - time.monotonic()))
 
 
 class Worker:
-    """A process on a device, the pipe to it, and the task that it has. It is started when it gets
-    its first task, and again after it has died.
+    """A process on a device, the pipe to it, and its task. It is started with its first task, and
+    again after it has died.
     """
 
     def __init__(self, options: Options) -> None:
@@ -102,35 +103,36 @@ class Worker:
         self.pipe: Any = None
 
     def give(self, task: Task) -> None:
-        """Hand over a task."""
+        """Send a task to the process, starting it if needed."""
         if self.process is not None and not self.process.is_alive():
             self.kill()
         if self.process is None:
-            self.pipe, there = CONTEXT.Pipe()
-            self.process = CONTEXT.Process(target=_work, args=(there, self.options), daemon=True)
+            self.pipe, worker_end = CONTEXT.Pipe()
+            arguments = (worker_end, self.options)
+            self.process = CONTEXT.Process(target=_serve, args=arguments, daemon=True)
             with _spawning(), _without_signals():
                 self.process.start()
-            there.close()
+            worker_end.close()
         self.task = task
         self.send(task)
 
     def send(self, message: Task | None) -> None:
-        """Send a task, or that the worker should end; one that has died is noticed later."""
+        """Send a task, or None to end the worker; a dead process is noticed later."""
         with suppress(OSError):
             if self.pipe is not None:
                 self.pipe.send(message)
 
-    def kill(self, patience: float = 0.0) -> None:
-        """End the process, if need be by force."""
+    def kill(self, seconds: float = 0.0) -> None:
+        """End the process, after some seconds by force."""
         if self.process is None:
             return
-        self.process.join(patience)
+        self.process.join(seconds)
         self.process.kill()
         self.process.join()
         self.pipe.close()
         self.process = self.pipe = None
 
-    def bury(self) -> Outcome:
+    def record_death(self) -> Outcome:
         """Store that the process died, and how; its task is then free for the next run."""
         assert self.task is not None
         self.process.join(5.0)
@@ -150,8 +152,8 @@ def _how(code: int | None) -> str:
 
 @contextmanager
 def _spawning() -> Iterator[None]:
-    """Make a new process see one thread from its first import on, and not import the script that
-    starts it, which would run it again.
+    """Context manager: a new process has one thread from its first import on, and does not import
+    the main script, which would run it again.
     """
     before, main = dict(os.environ), sys.modules["__main__"]
     spec, file = main.__spec__, vars(main).pop("__file__", None)
@@ -176,7 +178,7 @@ decides what they mean.
 
 @contextmanager
 def _without_signals() -> Iterator[None]:
-    """Let a new process begin with these signals blocked: while it imports, they would kill it."""
+    """Context manager: block these signals in a new process, which they would kill at start."""
     resource_tracker.ensure_running()  # it would start with the process, and unblock them
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
@@ -188,29 +190,29 @@ def _without_signals() -> Iterator[None]:
 # -- in the worker ---------------------------------------------------------------------------------
 
 
-def _work(pipe: Connection, options: Options) -> None:
-    """Compute tasks until there is no more, or until the parent has gone."""
+def _serve(pipe: Connection, options: Options) -> None:
+    """Compute tasks until there are no more, or until the parent has exited."""
     for number in STOPS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_follow_parent, daemon=True).start()
-    last = 0.0
+    last_report = 0.0
 
-    def tell(cell: str, rounds: int) -> None:
-        nonlocal last
-        if rounds == 0 or time.monotonic() - last > 0.2:
-            last = time.monotonic()
+    def report(cell: str, rounds: int) -> None:
+        nonlocal last_report
+        if rounds == 0 or time.monotonic() - last_report > 0.2:
+            last_report = time.monotonic()
             pipe.send((cell, rounds))
 
     with suppress(EOFError, OSError):
         machine.prepare_process(options)
         while (task := pipe.recv()) is not None:
             # whatever comes while a task is computed means that the user wants to stop
-            pipe.send(run_task(task, options, tell, pipe.poll))
+            pipe.send(run_task(task, options, report, pipe.poll))
 
 
 def _follow_parent() -> None:
-    """Leave at once when the parent is gone, even by kill -9: the next run takes the cell over."""
+    """Exit when the parent has exited, even by kill -9: the next run takes the cell over."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,7 +1,7 @@
-"""Cells on the machines of a Ray cluster: one task per cell, a share of a GPU each, and another try
-if a machine is lost.
+"""Run cells on the machines of a Ray cluster: one task per cell, a share of a GPU each, and another
+try if a machine is lost.
 
-All machines see the same results folder and the same clone: a cell whose machine dies goes on
+All machines see the same results folder and the same clone: a cell whose machine dies is resumed
 elsewhere from its checkpoint. The store's locks decide who computes a cell, as between any two
 runners; Ray only decides where it is tried.
 """
@@ -26,22 +26,22 @@ from repfl.bench.errors import UserError, one_line
 from repfl.bench.grid.plugins import files
 from repfl.bench.run import machine
 from repfl.bench.run.attempt import crashed, run_task
-from repfl.bench.run.task import Options, Outcome, Task, Tell
+from repfl.bench.run.task import Options, Outcome, Report, Task
 from repfl.bench.store.provenance import KERNEL_VARIABLES, ROOT
 
-TRIES = 4
-"""How often a cell is begun whose process dies; each time it goes on from its checkpoint."""
-PERIOD = 0.5
-"""Seconds between two messages of a cell on how far it is."""
+MAX_TRIES = 4
+"""How often a cell is started whose process dies; each time it is resumed from its checkpoint."""
+REPORT_SECONDS = 0.5
+"""Seconds between two progress messages of a cell."""
 LOCAL_STORE = 100 << 20
-"""Bytes of Ray's object store on a cluster of our own: outcomes are small."""
+"""Bytes of Ray's object store on a local cluster: outcomes are small."""
 
 
 # -- the cluster -----------------------------------------------------------------------------------
 
 
 def connect(workers: int | None = None) -> Any:
-    """Join the cluster that RAY_ADDRESS names, or make one; return the module `ray`."""
+    """Join the cluster that RAY_ADDRESS names, or start one; return the module `ray`."""
     try:
         import ray
     except ImportError:
@@ -54,20 +54,20 @@ def connect(workers: int | None = None) -> Any:
     if ray.is_initialized():
         return ray
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    init_options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
-        options |= {"num_cpus": workers, "include_dashboard": False}
-        options["object_store_memory"] = LOCAL_STORE
+        init_options |= {"num_cpus": workers, "include_dashboard": False}
+        init_options["object_store_memory"] = LOCAL_STORE
     try:
         with _own_signals():
-            ray.init(address=address, runtime_env={"env_vars": _variables()}, **options)
+            ray.init(address=address, runtime_env={"env_vars": _variables()}, **init_options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise _no_answer(address, error) from None
     return ray
 
 
 def _check(address: str) -> None:
-    """Refuse what is no address or does not answer; Ray itself would go on trying for minutes."""
+    """Refuse an address that is invalid or does not answer; Ray would try it for minutes."""
     host, colon, port = address.rpartition(":")
     if address in ("auto", "local"):
         return
@@ -87,18 +87,18 @@ def _no_answer(address: str, error: Exception) -> UserError:
 
 
 def _variables() -> dict[str, str]:
-    """Return what processes on all machines see: this clone, one thread, and whatever the user's
-    data and numeric kernels depend on.
+    """Return the environment of processes on all machines: this clone, one thread, and whatever the
+    user's data and numeric kernels depend on.
     """
     names = {name for name in os.environ if name.startswith("REPFL_")} | set(KERNEL_VARIABLES)
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    passed = {name: os.environ[name] for name in names if name in os.environ}
-    return passed | {"PYTHONPATH": path} | machine.ONE_THREAD
+    values = {name: os.environ[name] for name in names if name in os.environ}
+    return values | {"PYTHONPATH": path} | machine.ONE_THREAD
 
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keep our signal handlers: Ray installs one for SIGTERM."""
+    """Context manager: keep our signal handlers, since Ray installs one for SIGTERM."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -119,7 +119,7 @@ def resolve_device(device: str, workers: int | None) -> str:
 
 
 def capacity(options: Options) -> int:
-    """Return how many cells the cluster runs side by side."""
+    """Return how many cells the cluster runs at once."""
     resources = connect().cluster_resources()
     count = resources.get("CPU", 1)
     if options.device != "cpu":
@@ -131,13 +131,13 @@ def capacity(options: Options) -> int:
 
 
 class Mailbox:
-    """An actor beside the driver: cells write how far they are, and read whether to stop."""
+    """An actor beside the driver: cells write their completed rounds, and read whether to stop."""
 
     def __init__(self) -> None:
         self.rounds: dict[str, int] = {}
         self.stopping = False
 
-    def tell(self, cell: str, rounds: int) -> bool:
+    def set_round(self, cell: str, rounds: int) -> bool:
         self.rounds[cell] = rounds
         return self.stopping
 
@@ -149,17 +149,19 @@ class Mailbox:
 
 
 class Messenger:
-    """Tells the mailbox about a cell. It never waits: an answer is read with the next message."""
+    """Sends a cell's rounds to the mailbox; reads each answer with the next message, without
+    waiting.
+    """
 
     def __init__(self, mailbox: Any) -> None:
         self.mailbox, self.last, self.stopping = mailbox, 0.0, False
         self.answer: Any = None
 
     def __call__(self, cell: str, rounds: int) -> None:
-        if time.monotonic() - self.last >= PERIOD:
+        if time.monotonic() - self.last >= REPORT_SECONDS:
             self.last = time.monotonic()
             self.stop()
-            self.answer = self.mailbox.tell.remote(cell, rounds)
+            self.answer = self.mailbox.set_round.remote(cell, rounds)
 
     def stop(self) -> bool:
         """Return whether the cell should end: the user wants it, or the driver is gone."""
@@ -175,15 +177,16 @@ class Messenger:
 
 
 def _compute(task: Task, options: Options, plugins: Mapping[str, str], mailbox: Any) -> Outcome:
-    """Compute one cell, on whichever machine Ray has chosen."""
+    """Compute one cell on the machine that Ray has chosen."""
     import ray
 
     messenger = Messenger(mailbox)
     try:
-        if ray.get(mailbox.tell.remote(task.cell.id, 0)):
+        if ray.get(mailbox.set_round.remote(task.cell.id, 0)):
             return Outcome(task.cell.id, "interrupted", "stopped by the user")
-        own = tuple(_unpacked(path, text) for path, text in plugins.items())
-        options = replace(options, device=machine.places(options.device)[0], plugins=own)
+        files_here = tuple(_unpacked(path, text) for path, text in plugins.items())
+        device = machine.device_names(options.device)[0]
+        options = replace(options, device=device, plugins=files_here)
         machine.prepare_process(options)
     except UserError as error:
         return Outcome(task.cell.id, "fatal", f"{socket.gethostname()}: {one_line(error)}")
@@ -202,9 +205,9 @@ def _unpacked(original: str, text: str) -> str:
 
 
 def execute(
-    tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
+    tasks: Sequence[Task], options: Options, workers: int, report: Report, stop: Callable[[], bool]
 ) -> Iterator[Outcome]:
-    """Hand tasks to the cluster, `workers` at a time, and yield what comes back."""
+    """Send tasks to the cluster, `workers` at a time, and yield their outcomes."""
     if not tasks:
         return
     driver = Driver(options, tasks)
@@ -215,13 +218,13 @@ def execute(
                 driver.ray.get(driver.mailbox.stop.remote())
             driver.submit(workers)
             yield from driver.collect()
-            driver.listen(tell)
+            driver.listen(report)
     finally:
         driver.leave()
 
 
 class Driver:
-    """This process's view of what the cluster computes."""
+    """The driver's view of the tasks on the cluster."""
 
     def __init__(self, options: Options, tasks: Sequence[Task]) -> None:
         self.ray, self.options, self.last = connect(), options, 0.0
@@ -231,11 +234,11 @@ class Driver:
         """Tasks that Ray has, and how often each was begun."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        here = NodeAffinitySchedulingStrategy(
+        this_node = NodeAffinitySchedulingStrategy(
             self.ray.get_runtime_context().get_node_id(), soft=False
         )
         self.mailbox = (
-            self.ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+            self.ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=this_node).remote()
         )
         self.plugins = self.ray.put(
             {path: Path(path).read_text(encoding="utf-8") for path in files(options.plugins)}
@@ -246,54 +249,54 @@ class Driver:
 
     def submit(self, workers: int) -> None:
         while self.waiting and not self.stopping and len(self.tries) < workers:
-            task, number = self.waiting.popleft()
+            task, attempt = self.waiting.popleft()
             if self.options.device == "cpu":
                 # Ray begins a task where so much memory is not promised to others yet
-                needs = {"memory": min(task.memory, self.memory) // 1}
+                resources = {"memory": min(task.memory, self.memory) // 1}
             else:
-                needs = {"num_gpus": 1 / self.options.per_gpu}
-            compute = self.compute.options(num_cpus=1, max_retries=0, **needs)
+                resources = {"num_gpus": 1 / self.options.per_gpu}
+            compute = self.compute.options(num_cpus=1, max_retries=0, **resources)
             reference = compute.remote(task, self.options, self.plugins, self.mailbox)
-            self.tries[reference] = task, number
+            self.tries[reference] = task, attempt
 
     def collect(self) -> Iterator[Outcome]:
-        """Yield outcomes that come in within a moment; try again what a lost process had."""
+        """Yield outcomes that arrive within a moment; try again the tasks of lost processes."""
         if not self.tries:
             return
         ready, _ = self.ray.wait(list(self.tries), num_returns=len(self.tries), timeout=0.2)
         for reference in ready:
-            task, number = self.tries.pop(reference)
+            task, attempt = self.tries.pop(reference)
             try:
                 yield self.ray.get(reference)
             except self.ray.exceptions.RayError as error:
-                if (outcome := self.lost(task, number, error)) is not None:
+                if (outcome := self.lost(task, attempt, error)) is not None:
                     yield outcome
 
-    def lost(self, task: Task, number: int, error: Any) -> Outcome | None:
+    def lost(self, task: Task, attempt: int, error: Any) -> Outcome | None:
         """Handle a task whose process or machine died, or that no machine can run."""
-        faults = self.ray.exceptions
+        exceptions = self.ray.exceptions
         if self.stopping:
             return Outcome(task.cell.id, "interrupted", "stopped by the user")
-        if isinstance(error, faults.RayTaskError | faults.RuntimeEnvSetupError):
-            words = one_line(getattr(error, "cause", None) or error)[:300]
-            reason = f"the machines of the Ray cluster cannot run repfl, is {ROOT} there? {words}"
+        if isinstance(error, exceptions.RayTaskError | exceptions.RuntimeEnvSetupError):
+            text = one_line(getattr(error, "cause", None) or error)[:300]
+            reason = f"the machines of the Ray cluster cannot run repfl, is {ROOT} there? {text}"
             return Outcome(task.cell.id, "fatal", reason)
-        if number >= TRIES:
-            words = f"{type(error).__name__}: {one_line(error)[:200]}"
-            reason = f"its process on the Ray cluster died {TRIES} times, last by {words}"
+        if attempt >= MAX_TRIES:
+            text = f"{type(error).__name__}: {one_line(error)[:200]}"
+            reason = f"its process on the Ray cluster died {MAX_TRIES} times, last by {text}"
             return crashed(task, self.options, reason)
-        self.waiting.appendleft((task, number + 1))
+        self.waiting.appendleft((task, attempt + 1))
         return None
 
-    def listen(self, tell: Tell) -> None:
-        """Read the mailbox, now and then."""
-        if time.monotonic() - self.last < PERIOD:
+    def listen(self, report: Report) -> None:
+        """Read the mailbox, if the last time is long enough ago."""
+        if time.monotonic() - self.last < REPORT_SECONDS:
             return
         self.last = time.monotonic()
         rounds = self.ray.get(self.mailbox.read.remote())
         for task, _ in self.tries.values():
             if task.cell.id in rounds:
-                tell(task.cell.id, rounds[task.cell.id])
+                report(task.cell.id, rounds[task.cell.id])
 
     def leave(self) -> None:
         for reference in self.tries:

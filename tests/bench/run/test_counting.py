@@ -27,7 +27,7 @@ def test_a_counted_round_gives_the_same_bits(method: str) -> None:
     plain, watched, counter = started(method), started(method), RoundCounter(MIN_ROUNDS, {})
     plain.step()
     counter.step(watched)
-    assert counter.known[1] > 0
+    assert counter.counted[1] > 0
     for name, value in plain.state.items():
         assert torch.equal(value, watched.state[name]), name
 
@@ -36,7 +36,7 @@ def test_clients_that_train_alone_multiply_what_their_layers_do() -> None:
     _, each, _ = cost.multiply_adds("tiny-bn", 1, 8, 4)
     counter = RoundCounter(MIN_ROUNDS, {})
     counter.step(started("local"))
-    assert counter.known[1] == 2 * sum(RAGGED) * each
+    assert counter.counted[1] == 2 * sum(RAGGED) * each
 
 
 @pytest.mark.parametrize("rounds", [MIN_ROUNDS - 1, MIN_ROUNDS])
@@ -56,7 +56,7 @@ def test_a_run_that_is_interrupted_counts_the_same(monkeypatch: pytest.MonkeyPat
     halfway, counter = started("fedselect", rounds), RoundCounter(rounds, {})
     for _ in range(3):
         counter.step(halfway)
-    resumed, later = started("fedselect", rounds), RoundCounter(rounds, counter.known)
+    resumed, later = started("fedselect", rounds), RoundCounter(rounds, counter.counted)
     resumed.restore(halfway.snapshot())
     for each, its in ((halfway, counter), (resumed, later)):
         while not each.done:

@@ -18,10 +18,10 @@ GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C 
 
 def test_devices_have_explicit_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: 3)
-    assert machine.places("cuda") == ["cuda:0", "cuda:1", "cuda:2"]
-    assert machine.places("cpu") == ["cpu"]
+    assert machine.device_names("cuda") == ["cuda:0", "cuda:1", "cuda:2"]
+    assert machine.device_names("cpu") == ["cpu"]
     assert machine.resolve("auto") == "cuda"
-    assert [machine.like(n) for n in ("cuda:7", "cuda", "cpu")] == ["cuda:0", "cuda:0", "cpu"]
+    assert [machine.same_kind(n) for n in ("cuda:7", "cuda", "cpu")] == ["cuda:0", "cuda:0", "cpu"]
     monkeypatch.setattr(machine, "gpus", lambda: 0)
     assert machine.resolve("auto") == "cpu"
     with pytest.raises(UserError, match="no GPU"):
@@ -57,8 +57,8 @@ def test_memory_of_a_group_leaves_out_cached_files(
     texts = {"memory.max": "1000", "memory.current": "900", "memory.stat": "inactive_file 300\n"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(machine, "_groups", lambda: [tmp_path, tmp_path / "none"])
-    assert machine.room("cpu") == (400, 1000)
+    monkeypatch.setattr(machine, "_control_groups", lambda: [tmp_path, tmp_path / "none"])
+    assert machine.memory_bytes("cpu") == (400, 1000)
 
 
 @GLIBC

@@ -27,7 +27,7 @@ def test_a_methods_state_is_what_its_clients_own(method: str, copies: float) -> 
 def test_what_cells_like_it_have_held_is_believed() -> None:
     cell = task(seed=1).cell
     made = [{"device": "cpu", "peak_memory": peak << 30} for peak in (3, 9)]
-    peaks = memory.recorded([Record(cell.id, cell.json, "done", "", {}, each) for each in made])
+    peaks = memory.peaks_of([Record(cell.id, cell.json, "done", "", {}, each) for each in made])
     assert memory.needed(task(seed=2).cell, "cpu", {}) < 1 << 30
     assert 8 << 30 < memory.needed(task(seed=2).cell, "cpu", peaks) < 9 << 30
     assert memory.needed(task(clients=4).cell, "cpu", peaks) < 1 << 30
@@ -36,7 +36,7 @@ def test_what_cells_like_it_have_held_is_believed() -> None:
 def test_a_cell_that_no_memory_can_hold_is_refused_and_the_others_run(
     here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "room", lambda device: (2 << 30, 4 << 30))
+    monkeypatch.setattr(machine, "memory_bytes", lambda device: (2 << 30, 4 << 30))
     needed = {2: 1 << 30, 3: 9 << 30}
     monkeypatch.setattr(memory, "needed", lambda cell, *_: needed[cell.recipe["clients"]])
     said = here("run", "--grid", grid, "--results", tmp_path / "r", "--executor", "inline")
