@@ -26,9 +26,9 @@ class ComputedCell(NamedTuple):
 
     record: Record
     line: Line | None
-    """The published line; None for a run of the user's own."""
+    """The committed run; None for a run of the user's own."""
     paper_scale: tuple[str, str] = ("", "")
-    """Paper and scale of a published line."""
+    """Paper and scale of a committed run."""
     tier: str = ""
 
 
@@ -43,13 +43,13 @@ def load(
 ) -> pd.DataFrame:
     """Return one row per cell, by its id: the runs in a results folder (`REPFL_RESULTS`, else
     ./results), and with `measured` the values that came with the code. With a paper or a scale, its
-    published values and the runs of recipes that its grid has there, whatever their method.
+    committed runs and the runs of recipes that its grid has there, whatever their method.
 
     `accuracy` and `floor` are shares of 1, `bytes` those of all messages of a run. `options` are
     the hyper-parameters that are not the method's defaults. `recipe` is named as in the papers'
     grids and in `grids`, files of your own, with what a sweep changes in brackets; of a recipe that
     stands in none, it says how it differs from the others. `source` is "store" or "measured";
-    `tier` is the evidence for a published value. `standing` is "current" if a value is of today's
+    `tier` is the evidence for a committed run. `standing` is "current" if a value is of today's
     versions, else why it is stale, or unknown: `plugins` are the files that registered methods and
     data of your own. Metrics that recipes ask for beside accuracy are further columns, of the last
     round. Recipes that are called billing-* are computed for their bytes; their accuracies mean
@@ -67,7 +67,7 @@ def load(
     _describe_unnamed(rows, computed)
     beside = sorted({name for row in rows for name in row.keys() - {"id", *COLUMNS}})
     frame = pd.DataFrame(rows, columns=["id", *COLUMNS, *beside]).set_index("id")
-    frame = frame[~frame.index.duplicated()]  # an own run before a published value
+    frame = frame[~frame.index.duplicated()]  # an own run before a committed run
     frame = frame.astype(dict.fromkeys(("accuracy", "floor", "bytes", "seconds"), float))
     frame.attrs["results"] = str(store.root)
     return frame
@@ -79,7 +79,7 @@ def clients(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
 
 
 def curves(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
-    """Return curves in long form: id, name, round, value; of published values, those kept."""
+    """Return curves in long form: id, name, round, value; of committed runs, those kept."""
     return curves_of(_lines(cells, results))
 
 
@@ -96,7 +96,7 @@ COLUMNS = (
 def _computed_cells(
     store: Store, paper: str | None, scale: str | None, measured: bool
 ) -> Iterator[tuple[str, ComputedCell]]:
-    """Yield the user's runs, then published values, of all papers and scales or of one. Invalid
+    """Yield the user's runs, then committed runs, of all papers and scales or of one. Invalid
     ones are left out with a warning.
     """
     from repfl.bench.evidence.committed.agreement import tiers

@@ -1,4 +1,4 @@
-"""A paper's table or figure as a data frame, from own and published runs."""
+"""A paper's table or figure as a data frame, from own and committed runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def table(
     plugins: Plugins = (),
     grids: Grids = (),
 ) -> pd.DataFrame:
-    """Return a paper's table or figure, such as "fedobp/table3", from own and published runs; or
+    """Return a paper's table or figure, such as "fedobp/table3", from own and committed runs; or
     one of `grids`, files of your own, such as "birds/table" of birds.toml.
 
     Of a table, one row per number: `published`, `ours` and the 95 % interval of its mean from `low`

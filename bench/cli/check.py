@@ -180,7 +180,7 @@ def _cells(move: Move) -> tuple[str, ...]:
     return (move.spec, move.recipe, seeds, " -> ".join(versions), *numbers, gap, move.why)
 
 
-# -- stored and published results ------------------------------------------------------------------
+# -- stored and committed runs ------------------------------------------------------------------
 
 
 def verify(
@@ -190,7 +190,7 @@ def verify(
     ] = 0,
     seed: Annotated[int, typer.Option(help="of the choice of those cells", min=0)] = 0,
     measured: Annotated[
-        bool, typer.Option("--measured", help="the published values instead of the store")
+        bool, typer.Option("--measured", help="the committed runs instead of the store")
     ] = False,
     paper: Papers = None,
     plugin: Plugins = None,

@@ -133,8 +133,7 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
         seconds = facts["unpublished_seconds"]
         rest = f"; the rest: `{recommend('run', '--unmeasured')}`, {duration(seconds)}"
         out.print(
-            f"{facts['published']} already {have} a value published with the code"
-            f"{rest if seconds else ''}",
+            f"{facts['published']} already {have} a committed run{rest if seconds else ''}",
             soft_wrap=True,
         )
     if facts["stale"]:

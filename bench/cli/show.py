@@ -68,7 +68,7 @@ class ShownRecord:
 
 
 def find(store: Store, prefix: str) -> ShownRecord:
-    """Return the record whose id has this prefix, from the store or else from published values."""
+    """Return the record whose id has this prefix, from the store or else from committed runs."""
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.evidence.committed.committed_run import by_name
     from repfl.bench.evidence.status import Statuses
@@ -87,14 +87,14 @@ def find(store: Store, prefix: str) -> ShownRecord:
         for paper, scale, cell in committed_runs.ids()
         if cell.startswith(prefix)
     }
-    if cell := _only_id(prefix, list(published), "published values"):
+    if cell := _only_id(prefix, list(published), "committed runs"):
         return _published(cell, *published[cell])
     names = {path.name.partition(".")[0] for path in store.running.glob("*.*")}
     running = [name for name in names if name.startswith(prefix)]
     if cell := _only_id(prefix, running, f"cells in {store.running}"):
         raise UserError(f"cell {cell[:12]} has no record yet: {Statuses(store).of(cell).reason}")
     raise UserError(
-        f"no record in {store.root} and no published value has an id that starts with {prefix!r};"
+        f"no record in {store.root} and no committed run has an id that starts with {prefix!r};"
         " `repfl plan --json` lists ids"
     )
 
@@ -108,7 +108,7 @@ def _only_id(prefix: str, ids: Sequence[str], what: str) -> str:
 
 
 def _published(cell: str, paper: str, scale: str) -> ShownRecord:
-    """Return a published line, and the command of the grid that plans its cell."""
+    """Return a committed run, and the command of the grid that plans its cell."""
     from repfl.bench.evidence.committed import agreement, committed_runs
     from repfl.bench.grid.plan import Selection, plan
     from repfl.bench.run.record import rerun_options

@@ -42,7 +42,7 @@ class Artefacts:
 
 
 def make(planned: Sequence[Planned], library: Library, root: Path | None = None) -> Artefacts:
-    """Make every selected artefact, from records or else from published results. One that cannot be
+    """Make every selected artefact, from records or else from committed runs. One that cannot be
     made becomes a message in `problems`.
     """
     made = Artefacts()

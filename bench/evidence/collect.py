@@ -1,4 +1,4 @@
-"""From a store to published results.
+"""From a store to committed runs.
 
 There is no list of what tables and figures need: they are made once from the store, and the curves
 and diagnostics that they read are published, beside the curve and the counts that each value was

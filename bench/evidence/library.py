@@ -1,4 +1,4 @@
-"""Results of cells: their stored records, or else their published lines."""
+"""Results of cells: their stored records, or else their committed runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Library:
 
 
 class CellEvidence:
-    """The evidence for cells: their stored records, or else the best published line."""
+    """The evidence for cells: their stored records, or else the best committed run."""
 
     def __init__(self, library: Library, measured: Measured) -> None:
         self._library, self._measured = library, measured
@@ -73,7 +73,7 @@ class CellEvidence:
         return None if line is None else line.record
 
     def line(self, cell: str) -> Line | None:
-        """Return the published line that is used for a cell, if there is no record."""
+        """Return the committed run that is used for a cell, if there is no record."""
         return self._measured.line(cell) if self._library.record(cell) is None else None
 
     def why_missing(self, cell: str) -> str:
@@ -104,5 +104,5 @@ class CellEvidence:
 
     @cached_property
     def tiers(self) -> dict[str, str]:
-        """Return the evidence for published lines, by cell."""
+        """Return the evidence for committed runs, by cell."""
         return agreement.tiers(self._measured)

@@ -79,7 +79,7 @@ class Statuses:
 
 
 Lines = Callable[[str, str], Measured]
-"""Reads the published lines of a paper at a scale."""
+"""Reads the committed runs of a paper at a scale."""
 
 
 def stale(planned: Sequence[Planned], statuses: Statuses, lines_of: Lines = read) -> dict[str, str]:

@@ -30,8 +30,11 @@ def line(c: Claim, paper: str) -> str:
     """Return a claim in one line."""
     printed = "; in the paper's own numbers it holds" if c.printed else ""
     prefix = "Our own check: " if c.ours else ""
-    detail = f"{c.detail[:1].upper()}{c.detail[1:]}"
-    return f"{prefix}{c.text}: {standing(c)}{printed}. {detail}. ({paper}/{c.id})"
+    return f"{prefix}{c.text}: {standing(c)}{printed}. {_detail(c)}. ({paper}/{c.id})"
+
+
+def _detail(c: Claim) -> str:
+    return f"{c.detail[:1].upper()}{c.detail[1:]}"
 
 
 QUOTED = re.compile(r"“([^”]+)”")
@@ -46,7 +49,7 @@ def claim_data(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]
     return ClaimData(
         claim.id,
         claim.text,
-        claim.detail,
+        _detail(claim),
         line(claim, paper),
         _suggested(claim),
         claim.printed,

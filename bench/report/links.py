@@ -88,6 +88,11 @@ def embedded(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
+def coded(text: str) -> Markup:
+    """Return text with words between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 def emphasise(text: str) -> Markup:
     """Return text with words between asterisks in italics."""
     return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))

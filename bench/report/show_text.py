@@ -33,7 +33,7 @@ NO_RECORDS = Path("no results here")
 def made(
     paper: str, scale: str, records: Path = NO_RECORDS, artefact: str = ""
 ) -> tuple[Result, ...]:
-    """Return a paper's tables and figures, or one, from records and else from published results."""
+    """Return a paper's tables and figures, or one, from records and else from committed runs."""
     if scale not in grids.read(grids.files()[paper]).file.scales:
         return ()
     planned = plan(Selection(scale=scale, papers=[paper]))

@@ -28,7 +28,7 @@ class Currency(NamedTuple):
 def of_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return today's versions of everything that computes a cell.
 
-    The rule is left out if the recipe names none, as in some old published lines. Raise a KeyError
+    The rule is left out if the recipe names none, as in some old committed runs. Raise a KeyError
     if a method, data set or rule is not registered.
     """
     from repfl.algorithms.core import ENGINE

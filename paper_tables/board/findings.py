@@ -252,7 +252,7 @@ def costs(view: View) -> Iterator[str]:
 
 
 def tuning(view: View) -> Iterator[str]:
-    """Report what tuning adds, once all rows with published values have also run as printed."""
+    """Report what tuning adds, once all rows whose papers print values have also run as printed."""
     for key, label in view.complete.items():
         gains = analysis.gains(view.scores, view.printed, key)
         order = gains.means.dropna().sort_values()

@@ -25,13 +25,13 @@ made for personal models.
 APART = {
     "pFedSD": "pFedSD, before aggregation",
     "Star-PFL": "Star-PFL, before aggregation",
-    "FedBABU": "FedBABU, own rate",
+    "FedBABU": "FedBABU, tuned rate",
     "DFedPGP": "DFedPGP, as its code",
 }
 """Rows that are shown and not compared, and the rows of the protocol's addenda that are compared
 instead.
 """
-WIDER = ("FedAvg + FT, own rate", "FedBABU, own rate")
+WIDER = ("FedAvg + FT, tuned rate", "FedBABU, tuned rate")
 """Rows of the second addendum that also search a learning rate for fine-tuning."""
 ADDED = tuple(dict.fromkeys((*APART.values(), *WIDER)))
 """Rows that are not in the frozen protocol: its addenda came after the first recipe had run."""

@@ -126,7 +126,7 @@ def test_a_learning_rate_of_fine_tuning_is_searched_beside_the_same_draws(
     for name in ("FedAvg + FT", "FedBABU"):
         plain, own = (
             [deepcopy(item.cell.json) for item in trials if item.row == row]
-            for row in (name, f"{name}, own rate")
+            for row in (name, f"{name}, tuned rate")
         )
         found = [cell["hp"].pop("rate") for cell in own]
         assert min(found) < 0.03 < 0.3 < max(found) <= 1

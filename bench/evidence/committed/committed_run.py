@@ -1,4 +1,4 @@
-"""One published result: what one contributor got for one cell on one platform."""
+"""One committed run: what one contributor got for one cell on one platform."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def parse(text: str) -> Line:
         shape = shape_problem(record.status, record.metrics, record.provenance)
         wrong = [shape] if shape else consistency.of_line(record, line.curves, line.counts)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a published result: {type(error).__name__} {error}") from None
+        raise ValueError(f"not a committed run: {type(error).__name__} {error}") from None
     if wrong:
         raise ValueError(f"cell {line.cell[:12]}: {wrong[0]}")
     return line

@@ -1,4 +1,4 @@
-"""Published results: `paper_tables/<paper>/measured/<scale>.jsonl`, one JSON object a line.
+"""Committed runs: `paper_tables/<paper>/measured/<scale>.jsonl`, one JSON object a line.
 
 A line is what one contributor got for one cell on one platform, so independent runs of a cell stand
 side by side. It has the whole cell, its metrics, its curves and counts, the diagnostics that a
@@ -25,7 +25,7 @@ from repfl.bench.store.store import replace_file
 
 @dataclass
 class Measured:
-    """The published results of one paper at one scale."""
+    """The committed runs of one paper at one scale."""
 
     paper: str = ""
     scale: str = ""
@@ -69,7 +69,7 @@ def folder_of(paper: str, root: Path | None = None) -> Path:
 
 
 def read(paper: str, scale: str, root: Path | None = None) -> Measured:
-    """Read the published results of a paper at a scale; none if there is no file. An invalid line
+    """Read the committed runs of a paper at a scale; none if there is no file. An invalid line
     is left out and reported in `problems`.
     """
     measured = Measured(paper, scale, folder_of(paper, root) / f"{scale}.jsonl")
@@ -118,14 +118,14 @@ def contributor() -> str:
 
 
 def ids() -> Iterator[tuple[str, str, str]]:
-    """Yield paper, scale and cell of every published result."""
+    """Yield paper, scale and cell of every committed run."""
     for paper in files():
         for scale in SCALES:
             yield from ((paper, scale, cell) for cell in read(paper, scale).cells)
 
 
 def unmeasured(planned: Sequence[Planned]) -> list[Planned]:
-    """Return the cells without a published result, so that several people can share a grid."""
+    """Return the cells without a committed run, so that several people can share a grid."""
     paper_scales = {(item.paper, item.scale) for item in planned}
     published = {cell for paper, scale in paper_scales for cell in read(paper, scale).cells}
     return [item for item in planned if item.cell.id not in published]

@@ -113,7 +113,7 @@ def bounds(record: Record) -> Iterator[str]:
 
 
 def of_line(record: Record, curves: Mapping[str, Any], counts: Any) -> list[str]:
-    """Return what is inconsistent in a published line: its value must follow from its curve and its
+    """Return what is inconsistent in a committed run: its value must follow from its curve and its
     counts, its summary from both.
     """
     if record.status != "done":

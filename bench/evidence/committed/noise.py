@@ -19,7 +19,7 @@ from repfl.paper_tables.core.statistics.intervals import Prior
 
 
 def fitted(root: Path | None = None) -> noise.Noise:
-    """Return the noise model of all published results."""
+    """Return the noise model of all committed runs."""
     return _fitted(root or grids.ROOT)
 
 
@@ -29,7 +29,7 @@ def _fitted(root: Path) -> noise.Noise:
 
 
 def measured_runs(root: Path | None = None) -> pd.DataFrame:
-    """Return the published runs of cells with several seeds (columns `noise.RUNS`): accuracies as
+    """Return the committed runs of cells with several seeds (columns `noise.RUNS`): accuracies as
     their recipes report them, in percent. The board is left out, since its trials differ in more
     than seeds.
     """
@@ -61,7 +61,7 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
 
 
 def of_line(line: Line, measured: Measured) -> Prior:
-    """Return the expected noise of runs of a published line's cell."""
+    """Return the expected noise of runs of a committed run's cell."""
     fixed_partition = line.record.cell["recipe"]["partition"].get("seed") is not None
     return fitted().expected(
         noise.pool(measured.scale, one_partition=fixed_partition),

@@ -1,4 +1,4 @@
-"""`repfl verify`: check that every stored record, or every published result, is as it was written
+"""`repfl verify`: check that every stored record, or every committed run, is as it was written
 and consistent with itself and with today's data, and that some of them are reproduced.
 """
 
@@ -60,9 +60,9 @@ class Subject:
 
     record: Record
     line: Line | None = None
-    """The published line that it is read from."""
+    """The committed run that it is read from."""
     measured: Measured | None = None
-    """All published lines of that file."""
+    """All committed runs of that file."""
 
     @property
     def name(self) -> str:
@@ -128,7 +128,7 @@ def _sound_record(store: Store, cell: str, result: Verification) -> Record | Non
 def of_published(
     papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | None = None
 ) -> Verification:
-    """Check every published line, and recompute `rerun` of those that can be computed here."""
+    """Check every committed run, and recompute `rerun` of those that can be computed here."""
     result, subjects = Verification(), list[Subject]()
     papers = grids.named(papers, grids.files())
     for paper in papers or list(grids.files()):
@@ -152,7 +152,7 @@ def of_published(
                 )
     if not result.records and not result.findings:
         folder = committed_runs.folder_of(papers[0] if papers else "*", root)
-        raise UserError(f"no published results under {folder}; `repfl collect` writes them")
+        raise UserError(f"no committed runs under {folder}; `repfl collect` writes them")
     _check(subjects, rerun, seed, result)
     return result
 
@@ -296,7 +296,7 @@ def _outcome(record: Record) -> dict[str, Any]:
 
 
 def _differing_series(line: Line, repeat: Line) -> list[str]:
-    """Return which curves and counts of a published line differ from those of another run."""
+    """Return which curves and counts of a committed run differ from those of another run."""
     pairs: dict[str, tuple[Any, Any]] = {
         f"curve {name}": (curve, repeat.curves.get(name)) for name, curve in line.curves.items()
     }

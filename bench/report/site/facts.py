@@ -116,7 +116,7 @@ def origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     facts = {
         "report made at commit": commit[:12],
         "runs computed here": str(here),
-        "published runs": str(len(runs) - here),
+        "committed runs": str(len(runs) - here),
     }
     for name in ("commit", "device", "torch", "contributor"):
         values = {str(run[name])[:60] for run in runs.values() if run[name]}

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from repfl.bench.report import overview
 from repfl.bench.report.artefact_data import ArtefactData, Book, Number
 from repfl.bench.report.formats import formatting
-from repfl.bench.report.links import embedded, emphasise, linked, noted, readme, slug
+from repfl.bench.report.links import coded, embedded, emphasise, linked, noted, readme, slug
 from repfl.bench.report.site import words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
@@ -82,6 +82,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {
+        "coded": coded,
         "emphasise": emphasise,
         "embedded": embedded,
         "slug": slug,

@@ -34,22 +34,22 @@ GLOSSARY = {
     "cell": "One run to be made: a method, its options, a recipe and a seed.",
     "claim": "A sentence of a paper that its numbers can confirm or refute. Each paper has a page"
     " of claims.",
-    "closed form": "A number that follows from sizes alone, such as the bytes of a model.",
     "client": "One participant with its own data. Accuracies are averaged over clients unless a"
     " table says that predictions are pooled.",
+    "computed exactly": "A number that follows from sizes alone, such as the bytes of a model.",
     "Dirichlet split, Dir(α)": "The share of each class that a client gets is drawn from a"
     " Dirichlet distribution with parameter α. Small α: clients hold few classes.",
     "fine-tuning (FT)": "Training of the global model on a client's own data before it is"
-    " evaluated. “Own rate”: its learning rate was tuned as well.",
+    " evaluated. “Tuned rate”: its learning rate was tuned as well.",
     "GPU": "Every command takes --device cuda. A GPU gives other bits than a CPU and, within noise,"
     " the same accuracies. The page of a number names the device of each run.",
     "learning rate": "As the paper says, in its tables; tuned by random search on validation"
     " images, in the leaderboard. The page of a method lists the tuned values.",
     "log value": "A number from the log files that the authors published.",
-    "look-up": "A number that is read from a configuration or from a data set's own publication.",
     "majority class": "The accuracy of always predicting a client's most frequent class. It stands"
     " in the last line of tables of accuracies.",
     "margin": "One percentage point to either side. Differences inside it do not matter here.",
+    "metadata": "A number that is read from a configuration or from a data set's own publication.",
     "seed": "Fixes partition, initial values, client sampling and order of batches. Methods share"
     " them, so runs of one seed are compared in pairs. A repeated run gives the same bits.",
     "unseen clients": "Clients that join after training.",
@@ -67,7 +67,7 @@ COLUMNS = {
     "difference": "ours minus published; gap_low and gap_high: its 95 % interval",
     "verdict": "reproduced, differs, undecided, not comparable, not measured",
     "kind": "kind of the published number; mark: a remark; basis: what the verdict rests on",
-    "tier": "how well a published result is confirmed; reason: why a number is missing or differs",
+    "tier": "how well a committed run is confirmed; reason: why a number is missing or differs",
     "scale": "paper: full scale; desk: reduced run; smoke: toy run",
     "floor": "accuracy of always predicting a client's most frequent class",
     "method": "the method's name in repfl; ids: the runs behind our number",

@@ -43,7 +43,7 @@ def describe_side(side: Side, condition: Condition, about: Form | Sequence[Form]
     text = f"as stated in {stated} of {len(leaves)} comparisons"
     if side.name == "ours":
         clear = [side.answer(leaf, level) for leaf in leaves]
-        text += f", significantly in {clear.count(True)}"
+        text += f", significantly in {clear.count(True) or 'none'}"
         text += f", significantly not in {clear.count(False)}" if False in clear else ""
         text += f" ({count - len(leaves)} not run)" if len(leaves) < count else ""
     extremes = (min(estimate.value for estimate in gaps), max(estimate.value for estimate in gaps))

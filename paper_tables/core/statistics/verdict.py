@@ -62,9 +62,9 @@ class Kind(StrEnum):
     LOGGED = "log value"
     COST = "measured cost"
     """Bytes, operations or rounds that depend on training."""
-    CLOSED = "closed form"
+    CLOSED = "computed exactly"
     """Counts, bytes and operations that follow from sizes alone."""
-    LOOKUP = "look-up"
+    LOOKUP = "metadata"
     """Copied from a configuration or a data set's description."""
 
 

@@ -29,9 +29,9 @@ def test_rows_differ_also_by_an_option_that_a_cell_does_not_store() -> None:
     planned = plan(Selection(artefacts=["board/table1"], methods=["fedbabu"], scale="paper"))
     base, others = row_changes(planned, "FedBABU")
     assert "rate" not in base.cell.hp
-    assert set(others) == {"FedBABU, own rate"}
-    assert others["FedBABU, own rate"].keys() == {"rate"}
-    assert row_changes(planned, "FedBABU, own rate")[1] == {"FedBABU": {"rate": 1.0}}
+    assert set(others) == {"FedBABU, tuned rate"}
+    assert others["FedBABU, tuned rate"].keys() == {"rate"}
+    assert row_changes(planned, "FedBABU, tuned rate")[1] == {"FedBABU": {"rate": 1.0}}
 
 
 def test_rows_that_switch_no_option_are_left_out() -> None:

@@ -192,7 +192,7 @@ def test_a_plan_says_why_cells_are_skipped(here: Here, tmp_path: Path) -> None:
 
 def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_path: Path) -> None:
     whole = ("--artefact", "fedpurin/table3", "--scale", "desk", "--results", tmp_path)
-    assert "published with the code\n" in here("plan", *whole).out
+    assert "a committed run\n" in here("plan", *whole).out
     asked = ("--artefact", "star-pfl/table3", "--scale", "desk", "--results", tmp_path)
     facts = json.loads(here("plan", *asked, "--json").out)
     assert 0 < facts["published"] <= facts["statuses"]["missing"]

@@ -40,7 +40,7 @@ def latex(table: Table, style: str = "report") -> str:
 
 @cache
 def everything() -> list[Table]:
-    """Tables of reduced runs of four papers, from published results."""
+    """Tables of reduced runs of four papers, from committed runs."""
     papers = ("fedpurin", "fedselect", "pfeddst", "star-pfl")
     made = [result for paper in papers for result in show_text.made(paper, "desk")]
     return [result for result in made if isinstance(result, Table)]

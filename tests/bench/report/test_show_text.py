@@ -1,4 +1,4 @@
-"""`repfl show`: the numbers behind a claim or a published number; and what published results
+"""`repfl show`: the numbers behind a claim or a published number; and what committed runs
 say below the paper's scale.
 """
 

@@ -66,7 +66,7 @@ def test_the_frozen_protocol_is_told_before_the_rows_that_its_addenda_added() ->
         return rows.assign(method=name, value=rows["value"] + gain)
 
     board = View.__new__(View)
-    added = ["FedBABU, own rate", "FedAvg + FT, own rate"]
+    added = ["FedBABU, tuned rate", "FedAvg + FT, tuned rate"]
     parts = [scores, like("FedBABU", -9), like(added[0], 13), like(added[1], 12)]
     board.__dict__["shown_scores"] = pd.concat(parts)
     board.__dict__["complete"] = {"c": "Digits"}
@@ -74,9 +74,9 @@ def test_the_frozen_protocol_is_told_before_the_rows_that_its_addenda_added() ->
     board.apart, board.methods = ("FedBABU",), (*scores["method"].unique(), *added)
     first, addenda, leader, *_ = findings.accuracy(board)
     assert first.startswith("Frozen protocol. Digits: FedPURIN has the highest accuracy of 6 ")
-    assert "“FedAvg + FT, own rate” also search a fine-tuning rate" in addenda
+    assert "“FedAvg + FT, tuned rate” also search a fine-tuning rate" in addenda
     assert addenda.endswith("The figure of ranks and the lines below include them.")
-    assert "Digits: FedBABU, own rate has the highest accuracy of 7 methods" in leader
+    assert "Digits: FedBABU, tuned rate has the highest accuracy of 7 methods" in leader
 
 
 def test_over_settings_accuracy_and_ranks_are_tested_each_by_its_own_rule() -> None:

@@ -27,7 +27,7 @@
   // What no paper prints has a protocol of its own; a run may stand in grids of several scales.
   const own = n => !data.judged && n.scale === "paper";
   const standing = n => own(n) ? "own protocol" : data.scales[n.scale] || n.scale;
-  const exact = n => ["closed form", "look-up", "computed exactly", "metadata"].includes(n.kind);
+  const exact = n => ["computed exactly", "metadata"].includes(n.kind);
   // The interval of the difference, drawn against the margin.
   function interval(n) {
     if (n.low === undefined || n.high === undefined || n.gap === undefined) return "";
