@@ -116,7 +116,7 @@ class Replayed(Watched):
         """"": record; "up": replay the teacher's rows of what goes up; "down": replay downloads."""
         self.teacher = 0
         self.coded_down = False
-        """Whether a download told positions: the mask is then a part of the message."""
+        """Whether a download encodes positions: the mask is then a part of the message."""
 
     def replay(self, earlier: Replayed, what: str, teacher: int = 0) -> None:
         """Replay the messages of another federation from here on."""

@@ -229,7 +229,7 @@ class Cells:
     columns: tuple[Column, ...]
     block: Block
     at: tuple[str | int, ...]
-    """The place in the file."""
+    """The location in the file."""
 
 
 def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:

@@ -262,7 +262,7 @@ def tuning(view: View) -> Iterator[str]:
         printed = analysis.method_means(view.printed, key).means.reindex(order.index).dropna()
         tuned = analysis.method_means(view.scores, key).means.dropna()
         leader = str(printed.idxmax())
-        place = int(tuned.rank(ascending=False, method="min").get(leader, 0))
+        rank = int(tuned.rank(ascending=False, method="min").get(leader, 0))
         yield (
             f"{label}: tuning with five trials adds {signed(order.mean())} points on average over"
             f" {len(order)} methods, most for {order.index[-1]}"
@@ -271,8 +271,8 @@ def tuning(view: View) -> Iterator[str]:
             f" printed, {int((order < -half).sum())} significantly."
             + (
                 f" As printed {leader} would lead with {printed.max():.1f} %; tuned it is"
-                f" {ordinal(place)}."
-                if place
+                f" {ordinal(rank)}."
+                if rank
                 else ""
             )
         )

@@ -138,7 +138,7 @@ class Ordering:
     """How many rows have both numbers."""
     tau: float | None
     winners_published: tuple[str, ...]
-    """The best row, or those that share its place."""
+    """The best row, or several equal ones."""
     winners: tuple[str, ...]
 
 

@@ -117,16 +117,18 @@ TRENDS = (
 
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """The accuracies that the prose quotes, and the trends of Table V."""
-    found = []
+    """Return claims on the accuracies that the text quotes, and on the trends of Table V."""
+    quoted = []
     for name, (words, cells) in QUOTED.items():
         rows = pd.concat([_quoted(evidence, PRINTED[short], norm) for short, norm in cells])
         met = (
             near(cell(norm, key(short)), value, slack=ROUNDED, margin=MARGIN)
             for (short, norm), value in zip(cells, rows["value"], strict=True)
         )
-        found.append(Sentence(name, words, every(met), tuple(rows["source"]), full_scale_only=True))
-    return judge_all(frame, evidence.scale, (*found, *TRENDS))
+        quoted.append(
+            Sentence(name, words, every(met), tuple(rows["source"]), full_scale_only=True)
+        )
+    return judge_all(frame, evidence.scale, (*quoted, *TRENDS))
 
 
 ROUNDED = 0.0051
@@ -140,8 +142,8 @@ def _quoted(evidence: Evidence, dataset: str, norm: str) -> pd.DataFrame:
 
 
 def same_masks(evidence: Evidence) -> Claim:
-    """NoNorm and GlobalNorm rank entries alike, so their runs must be the same up to ties that
-    rounding makes.
+    """Return the claim that runs of NoNorm and GlobalNorm are equal: both rank entries alike, up to
+    ties that rounding makes.
     """
     words = (
         "NoNorm and GlobalNorm without CLS select the same entries, so their accuracies are equal"
@@ -155,7 +157,7 @@ def same_masks(evidence: Evidence) -> Claim:
         both = pd.concat(done, axis=1, join="inner")
         gaps += list(100 * (both.iloc[:, 0] - both.iloc[:, 1]).abs()) if len(both) else []
     equal = sum(gap == 0 for gap in gaps)
-    told = (
+    detail = (
         f"{equal} of {len(gaps)} pairs of runs end alike, the largest difference is"
         f" {max(gaps):.2f} points (README, 11)"
         if gaps
@@ -165,7 +167,7 @@ def same_masks(evidence: Evidence) -> Claim:
         "same-entries",
         words,
         equal == len(gaps) if gaps else None,
-        told,
+        detail,
         evidence.scale,
         _printed_equal(evidence),
         few_seeds=False,

@@ -75,7 +75,7 @@ WHY = {
         " and batches; the authors' client class agrees with ours (README, What is reproduced)"
     ),
 }
-"""What is known of numbers that differ."""
+"""Reasons of numbers that differ."""
 STILL = (
     "The printed deviations of FedSelect, of most FedALA and of many FLUTE cells are 0.00."
     " README, 14."
@@ -126,16 +126,16 @@ def table4(evidence: Evidence) -> Table:
 def logged(
     evidence: Evidence, rows: Sequence[Row], shown: Sequence[Column], places: Mapping[str, Place]
 ) -> pd.DataFrame:
-    """Rows that are held against the authors' logs."""
+    """Return the rows that are compared with the authors' logs."""
     return tables.accuracy_frame(evidence, LOGS, rows, shown, places, LOGGED_ROUND, Kind.LOGGED)
 
 
 def explained(frame: pd.DataFrame) -> pd.DataFrame:
-    """With what is known of numbers that differ."""
-    places = zip(frame["row"], frame["column"], strict=True)
-    known = pd.Series([WHY.get(place) for place in places], frame.index, dtype=object)
+    """Return the frame with the reasons of numbers that differ, if they are known."""
+    keys = zip(frame["row"], frame["column"], strict=True)
+    reasons = pd.Series([WHY.get(key) for key in keys], frame.index, dtype=object)
     off = frame["verdict"] == Verdict.DIFFERS
-    return frame.assign(reason=frame["reason"].mask(off & known.notna(), known))
+    return frame.assign(reason=frame["reason"].mask(off & reasons.notna(), reasons))
 
 
 def _table(

@@ -1,4 +1,4 @@
-"""What FedOBP's text says of its protocol and of Tables III and IV."""
+"""Claims of FedOBP's text on its protocol and on Tables III and IV."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SETTINGS = {
 
 
 def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section V-A: the protocol, and how many methods are compared."""
+    """Return claims of section V-A: the protocol, and the number of compared methods."""
     main = evidence.cells[
         evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(list(PLACES))
     ]
@@ -96,8 +96,10 @@ RIVALS = {
 
 
 def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> tuple[Claim, ...]:
-    """One claim per margin that section V-B states, over the best other method or one rival."""
-    found = []
+    """Return one claim per margin that section V-B states, over the best other method or one
+    rival.
+    """
+    sentences = []
     for (short, alpha, metric), words in STATED.items():
         if short not in shorts:
             continue
@@ -110,7 +112,7 @@ def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> t
         )
         column, rivals = key(short, alpha), [RIVALS[metric]] if metric in RIVALS else BASELINES
         leads = [cell(OURS, column) - cell(rival, column) for rival in rivals]
-        found.append(
+        sentences.append(
             Sentence(
                 f"margin-{short}-{alpha}",
                 f"FedOBP {words} on {DATASETS[short]}, Dir({alpha})",
@@ -120,11 +122,11 @@ def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> t
                 full_scale_only=True,
             )
         )
-    return judge_all(frame, evidence.scale, found)
+    return judge_all(frame, evidence.scale, sentences)
 
 
 def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section V-B on Table III."""
+    """Return claims of section V-B on Table III."""
     everywhere = [key(short, alpha) for short in TABLE3 for alpha in ALPHAS]
     lead = Sentence(
         "best-in-table3",
@@ -136,7 +138,7 @@ def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section V-B on Table IV, and what its organ columns measure."""
+    """Return claims of section V-B on Table IV, and whether its organ columns measure learning."""
     light = shared_claims.same_work(
         evidence,
         "no-work-at-clients",
@@ -150,31 +152,31 @@ def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def _learning(frame: pd.DataFrame, scale: str) -> Claim:
-    """Whether the organ columns rise above a constant; the floor is that of the true data, known at
-    the paper scale.
+    """Return the claim that the organ columns rise above a constant prediction; the floor is that
+    of the true data, available at the paper scale.
     """
     own = frame[frame["row"].isin(METHODS)].assign(floor=frame["floor"].astype(float))
     floors = own.groupby("column")["floor"].mean().reindex(list(ORGAN_KEYS))
-    known = scale != "smoke" and bool(floors.notna().all())
+    has_floors = scale != "smoke" and bool(floors.notna().all())
     above = [
         some(cell(row, column) - float(floors[column]) > 1.0 for row in METHODS)
         for column in ORGAN_KEYS
-        if known
+        if has_floors
     ]
-    said = Sentence(
+    sentence = Sentence(
         "organs-measure-learning",
         "The organ columns measure learning: the best method lies more than a point above"
         " predicting each client's most frequent class",
-        every(above) if known else OPEN,
+        every(above) if has_floors else OPEN,
         own=True,
         remark="; ".join(
             f"{column}: floor {floors[column]:.2f}"
-            if known
+            if has_floors
             else f"{column}: the floor needs the organ data and the paper's clients"
             for column in ORGAN_KEYS
         ),
     )
-    return judge(frame, scale, said)
+    return judge(frame, scale, sentence)
 
 
 FOLDER = Path(__file__).parent

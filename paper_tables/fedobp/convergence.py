@@ -39,10 +39,10 @@ def evaluations(
     `columns` the recipes by data set.
     """
     logged = logs.curves(setting).groupby(["dataset", "method"])["mean"].agg(["first", "max"])
-    planned, nothing, cells = places(evidence), evidence.cells.iloc[:0], list[dict[str, Any]]()
+    planned, no_cells, cells = places(evidence), evidence.cells.iloc[:0], list[dict[str, Any]]()
     for short, column in columns.items():
         for name, row in rows.items():
-            here = planned.get((row, column), nothing)
+            cells_here = planned.get((row, column), no_cells)
             for when, pick in ((FIRST, "first"), (BEST, "max")):
 
                 def value(_: pd.Series, rounds: pd.DataFrame, pick: str = pick) -> float:
@@ -53,10 +53,10 @@ def evaluations(
                         else nan
                     )
 
-                place = (PRINTED[short], name)
-                printed = float(logged[pick][place]) if place in logged.index else nan
-                found = our_numbers.from_rounds(evidence, here, value, "post_agg/pooled")
-                cells.append({"row": row, "column": at(short, when), "published": printed} | found)
+                log_key = (PRINTED[short], name)
+                printed = float(logged[pick][log_key]) if log_key in logged.index else nan
+                ours = our_numbers.from_rounds(evidence, cells_here, value, "post_agg/pooled")
+                cells.append({"row": row, "column": at(short, when), "published": printed} | ours)
     return pd.DataFrame(cells)
 
 

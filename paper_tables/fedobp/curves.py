@@ -181,7 +181,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """
     count = select(evidence.published, metric="number_of_methods_in_figures_2_3")
     drawn = [name for name in DRAWN if name != OURS]
-    found = [
+    claims = [
         Claim(
             "eleven-baselines-drawn",
             "FedOBP is drawn with eleven baselines",
@@ -197,7 +197,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         lines = data[data["column"] == key(short)]
         tops = lines.groupby("label")["mean"].max().reindex(list(methods))
         sign = -1 if metric == "accuracy_upper_bound" else 1
-        found.append(
+        claims.append(
             claim_on_numbers(
                 name,
                 words,
@@ -209,7 +209,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
                 full_scale_only=True,
             )
         )
-    return (*found, *convergence.claims(evidence, "0.1"))
+    return (*claims, *convergence.claims(evidence, "0.1"))
 
 
 def _clear(value: float, sign: int, bound: float) -> bool | None:
@@ -277,9 +277,9 @@ def fig5(evidence: Evidence) -> Figure:
         " authors; dashed: as defined. NoNorm and GlobalNorm coincide.",
         beside_logs(ours, "0.1", {f"{OURS} {name}": name for name in ablation.NORMS}),
         {
-            f"{name}{way}": {**figure_style.look(place, dash), **(WIDE if place == 0 else {})}
+            f"{name}{way}": {**figure_style.look(index, dash), **(WIDE if index == 0 else {})}
             for dash, way in enumerate(("", ", as defined"))
-            for place, name in enumerate(ablation.NORMS)
+            for index, name in enumerate(ablation.NORMS)
         },
         notes=(ablation.TWICE, *builders.missing(evidence, ablation.NORMS, as_logged)),
         claims=convergence.norm_claims(evidence),

@@ -60,8 +60,8 @@ def draw(sheet: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
     """Draw a line per data set. Hollow: the authors' logged sweep, whose ratio is q."""
     canvas = sheet(8, 5)
     axes = canvas.subplots()
-    for place, short in enumerate(SWEPT):
-        style = figure_style.look(place, 0) | {"markersize": 5}
+    for index, short in enumerate(SWEPT):
+        style = figure_style.look(index, 0) | {"markersize": 5}
         line = data[(data["column"] == short) & data["ours"].notna()]
         if len(line):
             axes.plot(sweeps.nines(line["ratio"]), line["ours"], label=DATASETS[short], **style)
@@ -80,19 +80,19 @@ def draw(sheet: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
 
 
 def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
-    """The uplink, and where accuracy is stable."""
+    """Return claims on the uplink, and on where accuracy is stable."""
     return _uplink(evidence), _drop(evidence, data)
 
 
 def _uplink(evidence: Evidence) -> Claim:
     done = evidence.cells[evidence.cells["status"] == "done"].drop_duplicates("id")
     shares = {round(points.ratio(cell, direction="up"), 9) for _, cell in done.iterrows()}
-    said = ", ".join(f"{share:g}" for share in sorted(shares)) or "no run"
+    measured = ", ".join(f"{share:g}" for share in sorted(shares)) or "no run"
     return Claim(
         "uplink-whole-model",
         "Every participant uploads the whole model",
         shares == {1.0} if shares else None,
-        f"uplink as a share of N per client and round, measured: {said}",
+        f"uplink as a share of N per client and round, measured: {measured}",
         evidence.scale,
         sources=tuple(select(evidence.published, metric="uplink_per_client_round")["source"]),
         free=True,
@@ -100,20 +100,20 @@ def _uplink(evidence: Evidence) -> Claim:
 
 
 def _drop(evidence: Evidence, data: pd.DataFrame) -> Claim:
-    """Whether accuracy is higher at every ratio up to 0.9 than at 1: in print (the logged sweep)
-    and in ours.
+    """Return the claim that accuracy is higher at every ratio up to 0.9 than at 1, in the logged
+    sweep and in ours.
     """
     rows = select(evidence.published, table="text V-G", metric="stable_downlink_ratio_range")
     logged = points.logs(evidence)
-    printed, said = _drops(logged[logged["score"] == "I_O"], "published")
-    found, mine = _drops(data, "ours")
+    in_logs, logged_words = _drops(logged[logged["score"] == "I_O"], "published")
+    in_ours, our_words = _drops(data, "ours")
     return Claim(
         "stable-to-nine-tenths",
         "On most data sets accuracy at ratios of 0 to 0.9 lies above that at 1.0",
-        found,
-        f"ours (1 seed): {mine or 'no complete sweep'}; logged: {said}",
+        in_ours,
+        f"ours (1 seed): {our_words or 'no complete sweep'}; logged: {logged_words}",
         evidence.scale,
-        printed,
+        in_logs,
         tuple(rows["source"]),
     )
 

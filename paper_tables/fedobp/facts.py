@@ -55,24 +55,24 @@ INPUT = "The quantile q is an input; a test holds that the runs of tables III an
 
 @cache
 def official() -> pd.DataFrame:
-    """Sizes and years as the data sets' own publications state them."""
+    """Return sizes and years as the data sets' own publications state them."""
     return pd.read_csv(Path(__file__).parent / "official.csv", keep_default_na=False).set_index(
         "dataset"
     )
 
 
 def blank(evidence: Evidence, cells: pd.DataFrame) -> dict[str, Any]:
-    """The fields of a table cell that holds a fact."""
-    found = our_numbers.gather(cells, evidence.scale, [])
+    """Return the fields of a table cell whose value is a fact."""
+    fields = our_numbers.gather(cells, evidence.scale, [])
     seeds = int((cells["status"] == "done").sum()) if len(cells) else 0
-    return found | {"reason": "", "seeds": seeds}
+    return fields | {"reason": "", "seeds": seeds}
 
 
 # -- Table I ---------------------------------------------------------------------------------------
 
 
 def table1(evidence: Evidence) -> Table:
-    """Samples, classes, resolution and year of eight data sets."""
+    """Return Table I: samples, classes, resolution and year of eight data sets."""
     cells = [_fact(evidence, short, column.key) for short in DATASETS for column in FACTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return builders.table(
@@ -98,8 +98,8 @@ def _fact(evidence: Evidence, short: str, name: str) -> dict[str, Any]:
     )
     if name == "resolution" and (match := re.match(r"(\d+)x\1$", str(printed["printed"]))):
         printed["published"] = float(match[1])
-    known = official().loc[short].to_dict()
-    ours = {"samples": known["samples"], "year": known["year"], **_shape(planned)}[name]
+    facts = official().loc[short].to_dict()
+    ours = {"samples": facts["samples"], "year": facts["year"], **_shape(planned)}[name]
     cell = {
         "row": DATASETS[short],
         "column": name,
@@ -108,12 +108,12 @@ def _fact(evidence: Evidence, short: str, name: str) -> dict[str, Any]:
         "ours": float(ours),
     }
     cell = tables.conclude(cell, "", Kind.LOOKUP)
-    evidence_of_error = str(known["evidence"])
+    evidence_of_error = str(facts["evidence"])
     return cell | ({"reason": evidence_of_error} if cell["verdict"] == Verdict.DIFFERS else {})
 
 
 def _shape(planned: pd.DataFrame) -> dict[str, float]:
-    """Classes and side of the images, as the planned run has them."""
+    """Return classes and side of the images of the planned run."""
     if planned.empty:
         return {"classes": nan, "resolution": nan}
     cell = planned.iloc[0]
@@ -144,7 +144,7 @@ SLIP_WORDS = (
 
 
 def table2(evidence: Evidence) -> Table:
-    """The quantile of every setting, and how many entries lie above it."""
+    """Return Table II: the quantile of every setting, and how many entries lie above it."""
     cells = [_count(evidence, short, column) for short in DATASETS for column in COUNTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return builders.table(
@@ -167,15 +167,15 @@ def table2(evidence: Evidence) -> Table:
 def _count(evidence: Evidence, short: str, column: Column) -> dict[str, Any]:
     alpha, _, kind = column.key.rpartition("/")
     planned = pick(evidence, row=f"{DATASETS[short]}, Dir({alpha or ALPHAS[0]})")
-    found = None
+    published = None
     if kind in METRICS:
-        found = tables.published_row(
+        published = tables.published_row(
             evidence.published, "II", Place(PRINTED[short], f"Dir({alpha})", METRICS[kind]), OURS
         )
     cell = {
         "row": DATASETS[short],
         "column": column.key,
-        **tables.printed_fields(found),
+        **tables.printed_fields(published),
         **blank(evidence, planned),
     }
     cell |= {
@@ -194,8 +194,8 @@ def _count(evidence: Evidence, short: str, column: Column) -> dict[str, Any]:
 
 
 def _counted(planned: pd.DataFrame, kind: str) -> float:
-    """One number about the runs of a setting: its quantile, what N and q say, or the personal
-    entries in its masks.
+    """Return one number of a setting's runs: its quantile, the number that follows from N and q, or
+    the personal entries in its masks.
     """
     if planned.empty:
         return nan
@@ -215,25 +215,25 @@ def _counted(planned: pd.DataFrame, kind: str) -> float:
 
 
 def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """The rounding, the share of the abstract, and the 18 parameters of section V-D."""
+    """Return claims on rounding, the abstract's share, and the 18 parameters of section V-D."""
     ours, printed = (
         frame.set_index(["row", "column"])["ours"],
         frame.set_index(["row", "column"])["published"],
     )
-    places = [(label, alpha) for label in DATASETS.values() for alpha in ALPHAS]
+    settings = [(label, alpha) for label in DATASETS.values() for alpha in ALPHAS]
     printed_counts, counted, masks = (
-        {p: float(side[p[0], f"{p[1]}/{kind}"]) for p in places}
+        {setting: float(side[setting[0], f"{setting[1]}/{kind}"]) for setting in settings}
         for side, kind in ((printed, "personal"), (ours, "personal"), (ours, "masks"))
     )
-    sizes = {p: float(ours[p[0], "size"]) for p in places}
-    known = all(isfinite(v) for v in counted.values())
+    sizes = {setting: float(ours[setting[0], "size"]) for setting in settings}
+    has_counts = all(isfinite(v) for v in counted.values())
     bound = select(evidence.published, metric="personalization_ratio_upper_bound")
     last = select(evidence.published, table="text V-D", setting="400 rounds")
     first = "CIFAR-10", "0.1"
     return (
-        _rounding(evidence.scale, printed_counts, counted, known),
+        _rounding(evidence.scale, printed_counts, counted, has_counts),
         _masks(evidence.scale, counted, masks),
-        _share(evidence.scale, bound, (printed_counts, counted, sizes), known),
+        _share(evidence.scale, bound, (printed_counts, counted, sizes), has_counts),
         Claim(
             "eighteen-parameters",
             "With 400 rounds I_O needs 18 personal parameters on CIFAR-10",
@@ -250,22 +250,22 @@ def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 Counts = Mapping[tuple[str, str], float]
 
 
-def _rounding(scale: str, printed: Counts, counted: Counts, known: bool) -> Claim:
+def _rounding(scale: str, printed: Counts, counted: Counts, has_counts: bool) -> Claim:
     wrong = [
         f"{label} Dir({alpha}) prints {printed[label, alpha]:.0f}"
         for label, alpha in counted
         if printed[label, alpha] != counted[label, alpha]
     ]
-    told = (
+    detail = (
         f"{len(counted) - len(wrong)} of {len(counted)} do; {'; '.join(wrong)} (README, 28)"
-        if known
+        if has_counts
         else "the runs of the true models are missing"
     )
     return Claim(
         "counts-follow",
         "The numbers of Table II follow from N and q, rounded up",
-        not wrong if known else None,
-        told,
+        not wrong if has_counts else None,
+        detail,
         scale,
         free=True,
         ours=True,
@@ -273,36 +273,38 @@ def _rounding(scale: str, printed: Counts, counted: Counts, known: bool) -> Clai
 
 
 def _masks(scale: str, counted: Counts, masks: Counts) -> Claim:
-    known = {place: value for place, value in masks.items() if isfinite(value)}
-    told, found = f"{len(known)} of {len(counted)} settings have run", None
-    if len(known) == len(counted):
-        equal = sum(value == counted[place] for place, value in known.items())
-        gaps = [counted[place] - value for place, value in known.items()]
-        found = all(0 <= gap <= 1 for gap in gaps)
-        told = (
-            f"{equal} of {len(known)} settings; at most {max(gaps):g} entries fewer, where scores"
-            " tie at the quantile"
+    finished = {setting: value for setting, value in masks.items() if isfinite(value)}
+    detail, answer = f"{len(finished)} of {len(counted)} settings have run", None
+    if len(finished) == len(counted):
+        equal = sum(value == counted[setting] for setting, value in finished.items())
+        gaps = [counted[setting] - value for setting, value in finished.items()]
+        answer = all(0 <= gap <= 1 for gap in gaps)
+        detail = (
+            f"{equal} of {len(finished)} settings; at most {max(gaps):g} entries fewer, where"
+            " scores tie at the quantile"
         )
     words = "Masks of real runs have N (1 − q) personal entries, rounded up"
-    return Claim("masks-have-counts", words, found, told, scale, free=True)
+    return Claim("masks-have-counts", words, answer, detail, scale, free=True)
 
 
 def _share(
-    scale: str, rows: pd.DataFrame, numbers: tuple[Counts, Counts, Counts], known: bool
+    scale: str, rows: pd.DataFrame, numbers: tuple[Counts, Counts, Counts], has_counts: bool
 ) -> Claim:
-    """A mask has whole entries: up to one more than the stated share is no contradiction."""
+    """Return the claim on the share. A mask has whole entries, so one entry above the stated share
+    is no contradiction.
+    """
     printed, counted, sizes = numbers
     bound = stated(rows) / 100
-    found = in_print = None
-    said = "the runs of the true models are missing"
-    if known:
-        shares = {p: 100 * counted[p] / sizes[p] for p in counted}
-        top = max(shares, key=lambda p: shares[p])
-        found = all(counted[p] - 1 < bound * sizes[p] for p in counted)
-        in_print = all(printed[p] - 1 < bound * sizes[p] for p in printed)
-        said = (
+    answer = in_print = None
+    detail = "the runs of the true models are missing"
+    if has_counts:
+        shares = {setting: 100 * counted[setting] / sizes[setting] for setting in counted}
+        top = max(shares, key=lambda setting: shares[setting])
+        answer = all(counted[setting] - 1 < bound * sizes[setting] for setting in counted)
+        in_print = all(printed[setting] - 1 < bound * sizes[setting] for setting in printed)
+        detail = (
             f"at most {shares[top]:.5f} %, on {top[0]} at Dir({top[1]}): {counted[top]:.0f} of"
             f" {sizes[top]:.0f}, 0.5 % to the entry (README, 15)"
         )
     words, source = "Fewer than 0.5 % of the parameters are personal", tuple(rows["source"])
-    return Claim("share-below-half", words, found, said, scale, in_print, source, free=True)
+    return Claim("share-below-half", words, answer, detail, scale, in_print, source, free=True)

@@ -118,8 +118,8 @@ def draw(sheet: NewCanvas, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
         drawn = lines.assign(mean=rolled.droplevel(0), label=lines["layer"].map(names))
         plots.curves(panel, drawn, styles)
         ends = {layer: filed[layer].get(PRINTED[short], nan) for layer in (CLASSIFIER, "conv1")}
-        known = {layer: end for layer, end in ends.items() if end == end and layer in styles}
-        plots.at_the_end(panel, max(2, int(lines["round"].max())), known, styles, FILED)
+        final_shares = {layer: end for layer, end in ends.items() if end == end and layer in styles}
+        plots.at_the_end(panel, max(2, int(lines["round"].max())), final_shares, styles, FILED)
         panel.set_title(DATASETS[short])
         panel.set_ylim(-0.03, 1.03)
         panel.set_xlabel("Round")
@@ -134,8 +134,8 @@ def draw(sheet: NewCanvas, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
 
 
 def late(data: pd.DataFrame, short: str, layer: str) -> float:
-    """Mean share of a layer over the last quarter of the rounds; the classifier is the last layer
-    whatever its name.
+    """Return the mean share of a layer over the last quarter of the rounds; "classifier" is the
+    last layer.
     """
     lines = data[data["column"] == short]
     if lines.empty:
@@ -149,11 +149,11 @@ RANGE = "personalized_share_in_"
 
 
 def late_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
-    """One claim per row of the text that states a range of shares."""
+    """Return one claim per row of the text that states a range of shares."""
     rows = select(evidence.published, table="text V-F")
     rows = rows[rows["metric"].str.startswith(RANGE)]
     names = {printed: short for short, printed in PRINTED.items()}
-    return tuple(_late(evidence, data, rows.loc[[place]], names) for place in rows.index)
+    return tuple(_late(evidence, data, rows.loc[[index]], names) for index in rows.index)
 
 
 def _late(
@@ -162,10 +162,10 @@ def _late(
     row = rows.iloc[0]
     layer = str(row["metric"]).removeprefix(RANGE)
     low, high = (float(part) for part in str(row["mean"]).split("-"))
-    shorts = {place: names[place] for place in str(row["dataset"]).split(";")}
+    shorts = {dataset: names[dataset] for dataset in str(row["dataset"]).split(";")}
     filed = files(evidence)[layer]
     ours = {DATASETS[short]: late(data, short, layer) for short in shorts.values()}
-    theirs = {DATASETS[short]: float(filed.get(place, nan)) for place, short in shorts.items()}
+    theirs = {DATASETS[short]: float(filed.get(dataset, nan)) for dataset, short in shorts.items()}
     where = "classifier" if layer == "classifier" else "first convolution"
     stored = filed_rows(evidence, "fraction")
     stored = stored[(stored["metric"] == row["metric"]) & stored["dataset"].isin(list(shorts))]
@@ -174,8 +174,8 @@ def _late(
         f"On {' and '.join(ours)} the {where} ends at {low:g} to {high:g} of the personal"
         " parameters (to one decimal)",
         _inside(ours, low, high) if all(v == v for v in ours.values()) else None,
-        f"last quarter of the rounds (1 seed): {_spoken(ours)}; the authors' files:"
-        f" {_spoken(theirs)}",
+        f"last quarter of the rounds (1 seed): {_in_words(ours)}; the authors' files:"
+        f" {_in_words(theirs)}",
         evidence.scale,
         _inside(theirs, low, high),
         (*rows["source"], *stored["source"]),
@@ -188,16 +188,16 @@ def _inside(values: dict[str, float], low: float, high: float) -> bool:
     return all(low <= round(value, 1) <= high for value in values.values())
 
 
-def _spoken(values: dict[str, float]) -> str:
+def _in_words(values: dict[str, float]) -> str:
     return ", ".join(
-        f"{place} {'not run' if value != value else format(value, '.2f')}"
-        for place, value in values.items()
+        f"{dataset} {'not run' if value != value else format(value, '.2f')}"
+        for dataset, value in values.items()
     )
 
 
 def fixed(evidence: Evidence) -> Claim:
-    """The constant numbers of personal entries in the authors' files, counted in our masks of the
-    true model.
+    """Return the claim that the numbers of personal entries are constant, from the authors' files
+    and our masks of the true model.
     """
     rows = filed_rows(evidence, "count")
     filed = rows.set_index("dataset")["value"].astype(float)
@@ -207,7 +207,7 @@ def fixed(evidence: Evidence) -> Claim:
         for metrics in done["metrics"].head(1):
             notes = (metrics or {}).get("notes") or {}
             counted[short] = round(float(notes.get("personal", nan)), 3)
-    said = ", ".join(
+    counts = ", ".join(
         f"{DATASETS[short]} {number:.0f} (files: {filed[PRINTED[short]]:.0f})"
         for short, number in counted.items()
     )
@@ -216,7 +216,7 @@ def fixed(evidence: Evidence) -> Claim:
         "constant-number",
         "Figure 6 has a constant number of personal parameters per data set",
         same if len(counted) == len(PRINTED) else None,
-        f"counted in the last masks: {said or 'no run'}",
+        f"counted in the last masks: {counts or 'no run'}",
         evidence.scale,
         sources=tuple(rows["source"]),
         few_seeds=False,
@@ -224,7 +224,9 @@ def fixed(evidence: Evidence) -> Claim:
 
 
 def axis(evidence: Evidence) -> Claim:
-    """The number of epochs on the paper's axis, against the number of rounds in its text."""
+    """Return the claim on the number of epochs on the paper's axis, compared with the rounds in its
+    text.
+    """
     rows = select(evidence.published, metric="epochs_on_axis")
     rounds = stated(select(evidence.published, table="text V-A", metric="rounds"))
     same = rounds == stated(rows)
@@ -245,7 +247,7 @@ SEEN = 0.005
 
 
 def trend(evidence: Evidence, data: pd.DataFrame) -> Claim:
-    """The sentence on all data sets."""
+    """Return the claim that holds for all data sets."""
     parts, holds = [], list[bool | None]()
     for short, label in DATASETS.items():
         lines = data[data["column"] == short]

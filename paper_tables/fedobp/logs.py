@@ -40,12 +40,12 @@ def logged() -> pd.DataFrame:
 
 
 def last_runs() -> pd.DataFrame:
-    """One run per place: of several the last one that was started."""
+    """Return the last run of every setting; some were started several times."""
     return logged().sort_values("started").groupby(KEYS, as_index=False).last()
 
 
 def curves(setting: str) -> pd.DataFrame:
-    """The logged evaluations of all clients: dataset, method, round, accuracy."""
+    """Return the logged evaluations of all clients: dataset, method, round, accuracy."""
     runs = last_runs()
     runs = runs[runs["setting"] == setting]
     long = runs.melt(["dataset", "method"], EVALUATIONS, var_name="round", value_name="mean")
@@ -54,14 +54,14 @@ def curves(setting: str) -> pd.DataFrame:
 
 
 def runs() -> list[dict[str, Any]]:
-    """The last logged run of every place, with its rounds and accuracies."""
-    found = []
+    """Return the last logged run of every setting, with its rounds and accuracies."""
+    result = []
     for run in last_runs().to_dict("records"):
         points = [(int(name.removeprefix("round_")), run[name]) for name in EVALUATIONS]
-        found.append(
+        result.append(
             {key: run[key] for key in KEYS} | {"points": [p for p in points if p[1] == p[1]]}
         )
-    return found
+    return result
 
 
 def beside_print(*numbers: str) -> pd.DataFrame:

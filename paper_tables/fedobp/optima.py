@@ -1,6 +1,4 @@
-"""What the text says about the best quantiles of figure 4, and how many parameters these leave
-personal.
-"""
+"""Claims on the best quantiles of figure 4, and on how many parameters they leave personal."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ NOT_RUN = "nowhere"
 
 
 def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section V-D, and the score's equations."""
+    """Return the claims of section V-D, and those on the score's equations."""
     peaks = tuple(
         _peak(evidence, data, short, score)
         for short in ("cifar10", "cifar100", "fmnist")
@@ -43,7 +41,7 @@ def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         *peaks,
         *shares,
         *(_counts(evidence, short) for short in SHAPES),
-        _met(data, evidence.scale),
+        _sweeps_met(data, evidence.scale),
         _stable(data, evidence.scale),
         _rise_and_fall(data, evidence.scale),
         *judge_propositions(FOLDER, evidence.scale, PROPOSITIONS),
@@ -51,54 +49,52 @@ def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def curve(data: pd.DataFrame, short: str, score: str, further: float = nan) -> pd.DataFrame:
-    """A sweep as a table of one column, a row per quantile: ours as defined, theirs as logged.
-    `further` is a quantile that the text names, whether swept or not.
+    """Return a sweep as a table of one column, a row per quantile: ours as defined, theirs as
+    logged. `further` is a quantile named in the text, whether swept or not.
     """
     line = data[(data["column"] == short) & (data["score"] == score)]
     longest = line.sort_values("rounds").drop_duplicates(["version", "q"], keep="last")
     ours, logged = (longest[longest["version"] == version].set_index("q") for version in VERSIONS)
-    named = set() if isnan(further) else {further}
-    places = sorted({*ours.index, *logged.index, *named})
-    frame = ours.reindex(index=places, columns=["ours", "low", "high", "df", "seeds", "by_seed"])
-    frame = frame.assign(published=logged["published"].reindex(places), column=short)
-    return frame.assign(row=[f"{q:g}" for q in places]).reset_index(drop=True)
+    extra = set() if isnan(further) else {further}
+    quantiles = sorted({*ours.index, *logged.index, *extra})
+    frame = ours.reindex(index=quantiles, columns=["ours", "low", "high", "df", "seeds", "by_seed"])
+    frame = frame.assign(published=logged["published"].reindex(quantiles), column=short)
+    return frame.assign(row=[f"{q:g}" for q in quantiles]).reset_index(drop=True)
 
 
 def _top(frame: pd.DataFrame, side: str) -> str:
-    """Where a curve is highest."""
-    known = frame.dropna(subset=side)
-    if known.empty:
+    """Return where a curve is highest, in words."""
+    values = frame.dropna(subset=side)
+    if values.empty:
         return NOT_RUN
-    top = known.iloc[int(known[side].astype(float).to_numpy().argmax())]
+    top = values.iloc[int(values[side].astype(float).to_numpy().argmax())]
     return f"{top[side]:.2f} at q = {top['row']}"
 
 
 def _optimum(
     evidence: Evidence,
     data: pd.DataFrame,
-    place: tuple[str, str],
+    setting: tuple[str, str],
     name: str,
     text: str,
     rows: pd.DataFrame,
     inside: Callable[[float], bool],
     further: float = nan,
 ) -> Claim:
-    """The claim that a curve is highest at a quantile of a kind: that one of these lies above all
-    others.
-    """
-    short, score = place
+    """Return the claim that a curve is highest at a quantile for which `inside` is true."""
+    short, score = setting
     frame = curve(data, short, score, further)
 
     def above(side: str) -> Condition:
         """Over the quantiles that a side has, and the named one."""
-        here = frame[frame[side].notna() | (frame["row"] == f"{further:g}")]["row"]
-        good = [row for row in here if inside(float(row))]
-        rest = [row for row in here if row not in good]
+        quantiles = frame[frame[side].notna() | (frame["row"] == f"{further:g}")]["row"]
+        good = [row for row in quantiles if inside(float(row))]
+        rest = [row for row in quantiles if row not in good]
         highest = (every(cell(row, short) >= cell(other, short) for other in rest) for row in good)
         return some(highest) if good and rest else OPEN
 
     logged = above("published")
-    said = Sentence(
+    sentence = Sentence(
         name,
         text,
         above("ours"),
@@ -108,7 +104,7 @@ def _optimum(
         logs=True,
         remark=f"highest: ours {_top(frame, 'ours')}, logged {_top(frame, 'published')}",
     )
-    return judge(frame, evidence.scale, said)
+    return judge(frame, evidence.scale, sentence)
 
 
 def _peak(evidence: Evidence, data: pd.DataFrame, short: str, score: str) -> Claim:
@@ -133,7 +129,7 @@ def _peak(evidence: Evidence, data: pd.DataFrame, short: str, score: str) -> Cla
 
 
 NEAR_SHARE = 5.0
-"""Points within which a share that the text gives as `about` is met: half a step of the sweep."""
+"""Points within which a share given as `about` is met: half a step of the sweep."""
 
 
 def _share(evidence: Evidence, data: pd.DataFrame, score: str) -> Claim:
@@ -157,34 +153,34 @@ def _share(evidence: Evidence, data: pd.DataFrame, score: str) -> Claim:
 
 
 def _counts(evidence: Evidence, short: str) -> Claim:
-    """Whether the numbers of parameters in the prose follow from its quantiles and the model's
-    size.
+    """Return the claim that the numbers of parameters in the text follow from its quantiles and the
+    model's size.
     """
-    here = {"table": "text V-D", "dataset": PRINTED[short]}
-    rows = select(evidence.published, setting="Figure 4", metric=COUNT, **here)
+    fields = {"table": "text V-D", "dataset": PRINTED[short]}
+    rows = select(evidence.published, setting="Figure 4", metric=COUNT, **fields)
     cells = pick(evidence, row="shape", column=SHAPES[short], done=True)
-    found, said = None, "the run of the true model is missing"
+    answer, detail = None, "the run of the true model is missing"
     if len(cells):
         size = float(cells.iloc[0]["parameters"])
-        quantiles = select(evidence.published, metric="best_quantile", **here)
+        quantiles = select(evidence.published, metric="best_quantile", **fields)
         exact = size * (1 - quantiles.set_index("method")["value"].astype(float))
         fits = {
             score: number in (floor(exact[score] + 1e-6), ceil(exact[score] - 1e-6))
             for score, number in zip(rows["method"], rows["value"], strict=True)
         }
-        found = all(fits.values())
+        answer = all(fits.values())
         parts = (
             f"{score} {number:,.0f} {'is' if fits[score] else 'is not'} N (1 − q) ="
             f" {exact[score]:,.2f}"
             for score, number in zip(rows["method"], rows["value"], strict=True)
         )
-        slip = "" if found else "; 87,853 belongs to the N of CIFAR-10 (README, 7)"
-        said = f"N = {size:,.0f}: {'; '.join(parts)}{slip}"
+        slip = "" if answer else "; 87,853 belongs to the N of CIFAR-10 (README, 7)"
+        detail = f"N = {size:,.0f}: {'; '.join(parts)}{slip}"
     return Claim(
         f"counts-{short}",
         f"The numbers of personal parameters on {DATASETS[short]} follow from the best quantiles",
-        found,
-        said,
+        answer,
+        detail,
         evidence.scale,
         sources=tuple(rows["source"]),
         free=True,
@@ -194,18 +190,18 @@ def _counts(evidence: Evidence, short: str) -> Claim:
 # -- beyond single sentences -----------------------------------------------------------------------
 
 
-def _met(data: pd.DataFrame, scale: str) -> Claim:
-    """The logged sweeps as a whole; a point differs for sure or is met, or else is open."""
+def _sweeps_met(data: pd.DataFrame, scale: str) -> Claim:
+    """Return the claim on all logged sweeps; a point is reproduced, different or undecided."""
     logged = data[data["source"] != ""]
     counts = logged["verdict"].value_counts()
     good, bad = (int(counts.get(v, 0)) for v in (Verdict.REPRODUCED, Verdict.DIFFERS))
-    said = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    words = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
     bar = NINE_TENTHS * len(logged)
     return Claim(
         "sweeps-met",
         "Nine tenths of the logged sweep points are reproduced",
         True if good >= bar else False if len(logged) - bad < bar else None,
-        f"{len(logged)} logged points: {said}",
+        f"{len(logged)} logged points: {words}",
         scale,
         few_seeds=False,
         ours=True,
@@ -216,7 +212,9 @@ NINE_TENTHS = 0.9
 
 
 def _rise_and_fall(data: pd.DataFrame, scale: str) -> Claim:
-    """Section V-D: with the quantile accuracy generally first improves and then declines."""
+    """Return the claim of section V-D that accuracy first rises with the quantile and then
+    falls.
+    """
 
     def over_ends(version: str, side: str) -> dict[str, float]:
         lines = data[(data["version"] == version) & data[side].notna()]
@@ -244,7 +242,7 @@ def _rise_and_fall(data: pd.DataFrame, scale: str) -> Claim:
 
 
 def _stable(data: pd.DataFrame, scale: str) -> Claim:
-    """The last sentence of section V-D on the organ data."""
+    """Return the claim on the last sentence of section V-D, on the organ data."""
     ours, logged = (
         _spreads(data[data["q"] < 1], version, side)
         for version, side in (("as defined", "ours"), ("as logged", "published"))
@@ -252,11 +250,11 @@ def _stable(data: pd.DataFrame, scale: str) -> Claim:
     return Claim(
         "stable-on-organs",
         "On both organ data sets I_O is more stable over the quantiles below one than I_G and I_F",
-        _least(ours),
+        _obp_is_lowest(ours),
         "standard deviation over quantiles, ours (1 seed): "
-        f"{_spoken(ours) or 'no run'}; logged: {_spoken(logged)}",
+        f"{_in_words(ours) or 'no run'}; logged: {_in_words(logged)}",
         scale,
-        _least(logged),
+        _obp_is_lowest(logged),
     )
 
 
@@ -264,19 +262,19 @@ Spreads = Mapping[tuple[str, str], float]
 
 
 def _spreads(data: pd.DataFrame, version: str, side: str) -> Spreads:
-    kept = data[(data["version"] == version) & data["column"].isin(["organa", "organc"])].dropna(
+    lines = data[(data["version"] == version) & data["column"].isin(["organa", "organc"])].dropna(
         subset=[side]
     )
-    found = kept.groupby(["column", "score"])[side].agg(
+    spreads = lines.groupby(["column", "score"])[side].agg(
         lambda values: float(np.std(values.astype(float), ddof=1))
     )
     return {
-        (str(place[0]), str(place[1])): float(value)
-        for place, value in zip(found.index.tolist(), found, strict=True)
+        (str(key[0]), str(key[1])): float(value)
+        for key, value in zip(spreads.index.tolist(), spreads, strict=True)
     }
 
 
-def _least(spreads: Spreads) -> bool | None:
+def _obp_is_lowest(spreads: Spreads) -> bool | None:
     try:
         return all(
             spreads[c, "I_O"] < min(spreads[c, "I_G"], spreads[c, "I_F"])
@@ -286,5 +284,5 @@ def _least(spreads: Spreads) -> bool | None:
         return None
 
 
-def _spoken(spreads: Spreads) -> str:
+def _in_words(spreads: Spreads) -> str:
     return ", ".join(f"{DATASETS[c]} {s} {v:.2f}" for (c, s), v in spreads.items())

@@ -1,4 +1,4 @@
-"""The points of the quantile sweeps: ours beside those that the authors logged."""
+"""The points of the quantile sweeps: ours, and those in the authors' logs."""
 
 from __future__ import annotations
 
@@ -42,33 +42,33 @@ FIELDS = [
     "wire",
 ]
 OURS_ALONE = ("floor", "one_model", "rule", "expected")
-"""What a verdict needs of ours beside what is shown."""
+"""Fields of ours that a verdict needs and a figure does not show."""
 SETTING = re.compile(r"rounds=(\d+); q=([\d.]+)")
 
 SHORTS = {
     key(short, tail=tail): short for short in SWEPT for tail in ("-sweep", "-sweep-m0.7", "-m0.7")
 }
-"""The data set of every recipe that is swept."""
+"""The data set of every swept recipe."""
 SCORE_OF = {"grad": "I_G", "fisher": "I_F", "obp": "I_O", "obp_legacy": "I_O"}
 """Our scores by their names in the paper."""
 
 
 def logged_way(cell: Mapping[Any, Any]) -> bool:
-    """Whether a cell runs as the authors' logs were made: the first score, quantiles per tensor."""
+    """Return whether a cell runs like the authors' logs: the first score, quantiles per tensor."""
     return cell["hp.score"] == "obp_legacy" or cell.get("hp.quantile_scope") == "tensor"
 
 
 def planned(evidence: Evidence) -> pd.DataFrame:
-    """Return one line per data set, score, kind, number of rounds and quantile that is planned:
-    ours, and what went down the wire.
+    """Return one line per planned data set, score, version, number of rounds and quantile: our
+    accuracy, and the downlink.
     """
     cells = evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
     plain_of = dict(zip(cells.index, cells.to_dict("records"), strict=True))
     rows = []
-    for _, here in cells.groupby(["row", "column"], sort=False):
-        first, *_ = plain = [plain_of[index] for index in here.index]
+    for _, cells_here in cells.groupby(["row", "column"], sort=False):
+        first, *_ = plain = [plain_of[index] for index in cells_here.index]
         done = [cell for cell in plain if cell["status"] == "done"]
-        place = {
+        point = {
             "column": SHORTS[str(first["column"])],
             "score": SCORE_OF[str(first["hp.score"])],
             "version": VERSIONS[logged_way(first)],
@@ -77,15 +77,15 @@ def planned(evidence: Evidence) -> pd.DataFrame:
             "ratio": spread([ratio(cell) for cell in done]).mean,
             "wire": spread([ratio(cell, codes=True) for cell in done]).mean,
         }
-        rows.append(our_numbers.measure(evidence, here) | place)
+        rows.append(our_numbers.measure(evidence, cells_here) | point)
     return pd.DataFrame(rows, columns=[*(f for f in FIELDS if f not in JUDGED), *OURS_ALONE])
 
 
 def ratio(
     cell: Mapping[Any, Any] | pd.Series, *, direction: str = "down", codes: bool = False
 ) -> float:
-    """Bytes that went down (or up), as a share of a full model for every participant of every
-    round.
+    """Return the bytes that went down (or up), as a share of a full model for every participant of
+    every round.
     """
     participants = max(
         1, round(float(cell["recipe.participation"]) * float(cell["recipe.clients"]))
@@ -103,7 +103,7 @@ def logs(evidence: Evidence) -> pd.DataFrame:
     names = {printed: short for short, printed in PRINTED.items()}
     scores = {logged: score for score, logged in LOGGED_AS.items()}
     settings = rows["setting"].str.extract(SETTING)
-    found = pd.DataFrame(
+    lines = pd.DataFrame(
         {
             "column": rows["dataset"].map(names),
             "score": rows["method"].map(scores),
@@ -114,18 +114,18 @@ def logs(evidence: Evidence) -> pd.DataFrame:
             "source": rows["source"],
         }
     )
-    return found.dropna().astype({"rounds": int}).reset_index(drop=True)
+    return lines.dropna().astype({"rounds": int}).reset_index(drop=True)
 
 
 def sweep(evidence: Evidence) -> pd.DataFrame:
-    """Ours beside the logged points, with a verdict on each of these; points that the scale leaves
-    out are missing.
+    """Return our points and the logged ones, with a verdict on each logged one; points that the
+    scale leaves out are missing.
     """
     ours, printed = planned(evidence), logs(evidence)
-    where = ["column", "score", "version", "q"] + (["rounds"] if evidence.scale == "paper" else [])
+    keys = ["column", "score", "version", "q"] + (["rounds"] if evidence.scale == "paper" else [])
     if evidence.scale != "paper":
         ours = ours.rename(columns={"rounds": "own rounds"})
-    data = printed.merge(ours, on=where, how="outer", sort=True)
+    data = printed.merge(ours, on=keys, how="outer", sort=True)
     data["rounds"] = (
         data["rounds"].fillna(data["own rounds"]) if "own rounds" in data else data["rounds"]
     )
@@ -133,16 +133,16 @@ def sweep(evidence: Evidence) -> pd.DataFrame:
     rows = ({str(name): value for name, value in row.items()} for _, row in data.iterrows())
     judged = pd.DataFrame([_judged(evidence.scale, row) for row in rows], index=data.index)
     data = data.assign(**judged)
-    known = (data["column"] == "cifar10") & (data["score"] == "I_O")
-    apart = known & (data["verdict"] == Verdict.DIFFERS)
-    data = data.assign(reason=apart.map({True: WHY, False: ""}))[[*FIELDS, "reason"]]
+    inferred = (data["column"] == "cifar10") & (data["score"] == "I_O")
+    differs = inferred & (data["verdict"] == Verdict.DIFFERS)
+    data = data.assign(reason=differs.map({True: WHY, False: ""}))[[*FIELDS, "reason"]]
     return data.sort_values(
         ["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True
     )
 
 
 def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
-    """A point with its verdict; one that is planned nowhere at this scale has no seeds."""
+    """Return a point with its verdict; one that is not planned at this scale has no seeds."""
     missing: dict[str, Any] = {
         "seeds": 0,
         "floor": nan,
@@ -150,10 +150,10 @@ def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
         "rule": "",
         "expected": None,
     }
-    known = {
+    values = {
         name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name]
         for name in missing
     }
-    cell = row | known | {"scale": scale, "published_std": nan, "seeds": int(known["seeds"])}
-    found = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)
-    return {name: found[name] for name in tables.NO_VERDICT}
+    cell = row | values | {"scale": scale, "published_std": nan, "seeds": int(values["seeds"])}
+    result = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)
+    return {name: result[name] for name in tables.NO_VERDICT}

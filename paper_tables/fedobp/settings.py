@@ -128,8 +128,8 @@ LOG_ROWS = tuple(
 )
 UNLOGGED = ("FedALA", "FedSelect")
 SHORT_LOG_RECIPES = {
-    place: "calibration-m0.7" if place == key("cifar10") else f"calibration-m0.7-{place}"
-    for place in PLACES
+    column: "calibration-m0.7" if column == key("cifar10") else f"calibration-m0.7-{column}"
+    for column in PLACES
 }
 SHORT_LOG_ROWS = tuple(
     Row(f"{name}, momentum 0.7, 100 rounds", name, recipes=SHORT_LOG_RECIPES, aside=True)

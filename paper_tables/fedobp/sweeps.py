@@ -41,7 +41,7 @@ AXIS = (
 
 
 def fig4(evidence: Evidence) -> Figure:
-    """Three scores on six data sets."""
+    """Return accuracy against the quantile: three scores on six data sets."""
     data = sweep(evidence)
     planned = evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
     full = evidence.scale != "smoke"  # digits stand beside no log
@@ -68,30 +68,30 @@ def fig4(evidence: Evidence) -> Figure:
 def absent(evidence: Evidence) -> tuple[str, ...]:
     """Return notes on planned points without a number."""
     cells = evidence.cells[evidence.cells["row"] != "shape"]
-    found: dict[str, None] = {}
-    for column, here in cells.groupby("column"):
-        lines = builders.missing(evidence, sorted(set(here["row"])), [str(column)])
-        found |= dict.fromkeys(f"{column}: {line}" for line in lines)
-    return tuple(found)
+    notes: dict[str, None] = {}
+    for column, group in cells.groupby("column"):
+        lines = builders.missing(evidence, sorted(set(group["row"])), [str(column)])
+        notes |= dict.fromkeys(f"{column}: {line}" for line in lines)
+    return tuple(notes)
 
 
 def draw_sweeps(
     sheet: NewCanvas, data: pd.DataFrame, titles: Mapping[str, str], *, logged: bool
 ) -> Canvas:
-    """Draw one panel per data set: ours as lines, the authors' logs as hollow marks."""
+    """Draw one panel per data set: ours as lines, the authors' logs as hollow markers."""
     canvas = sheet(11.5, 6.6)
     axes = figure_style.panels(canvas, len(SWEPT), 3)
     sides = {"published": VERSIONS[1:]} if logged else {}
     for panel, short in zip(axes, SWEPT, strict=True):
         lines = data[data["column"] == short]
-        for place, score in enumerate(SCORES):
-            mine = lines[lines["score"] == score]
+        for index, score in enumerate(SCORES):
+            of_score = lines[lines["score"] == score]
             for side, versions in {**sides, "ours": VERSIONS}.items():
                 for version in versions:
-                    line = mine[(mine["version"] == version) & mine[side].notna()]
+                    line = of_score[(of_score["version"] == version) & of_score[side].notna()]
                     # of quantiles with runs of two lengths, those of the longer
                     line = line.sort_values("rounds").drop_duplicates("q", keep="last")
-                    _line(panel, line.sort_values("q"), side, version, place)
+                    _line(panel, line.sort_values("q"), side, version, index)
         panel.set_title(titles[short])
         panel.set_ylim(*plots.limits(lines[[*sides, "ours"]].to_numpy(dtype=float)))
         nines_axis(panel, "q")
@@ -101,14 +101,14 @@ def draw_sweeps(
     return canvas
 
 
-def _line(axes: Axes, line: pd.DataFrame, side: str, version: str, place: int) -> None:
-    """One curve, with a star at its highest point."""
+def _line(axes: Axes, line: pd.DataFrame, side: str, version: str, index: int) -> None:
+    """Draw one curve, with a star at its highest point."""
     if line.empty:
         return
     ours = side == "ours"
     style: dict[str, Any] = {
-        "color": figure_style.PALETTE[place],
-        "marker": MARKS[place],
+        "color": figure_style.PALETTE[index],
+        "marker": MARKS[index],
         "markersize": 4,
     }
     if ours:
@@ -124,8 +124,8 @@ def _line(axes: Axes, line: pd.DataFrame, side: str, version: str, place: int) -
 
 
 def nines(q: pd.Series) -> pd.Series:
-    """Return places on an axis that is even up to 0.9 and logarithmic in 1 − q beyond; a quantile
-    of one stands at its end.
+    """Return positions on an axis that is linear up to 0.9 and logarithmic in 1 − q beyond; a
+    quantile of one is at its end.
     """
     rest = (1 - q.astype(float)).round(9)
     far = -np.log10(rest.where(rest > 0, 1.0)) + WIDTH - 1
@@ -133,7 +133,7 @@ def nines(q: pd.Series) -> pd.Series:
 
 
 def nines_axis(panel: Axes, name: str) -> None:
-    """Label that axis."""
+    """Label the axis of `nines`."""
     ticks = ["0", "0.3", "0.6", *(f"0.{nine * '9'}" for nine in range(1, 7)), "1"]
     panel.set_xlim(-0.3, POSITION + 0.3)
     panel.set_xticks(range(POSITION + 1), ticks, fontsize=7.5, rotation=35, ha="right")
@@ -141,7 +141,7 @@ def nines_axis(panel: Axes, name: str) -> None:
 
 
 def _handles(data: pd.DataFrame, logged: bool) -> list[Line2D]:
-    """What the legend names: scores, and of the kinds of curves those that are there."""
+    """Return the legend entries: scores, and the kinds of curves that are drawn."""
     done = set(data.loc[data["ours"].notna(), "version"])
     kinds = [
         figure_style.handle(f"ours, {version}", linestyle="-" if version == VERSIONS[0] else "--")
@@ -154,9 +154,9 @@ def _handles(data: pd.DataFrame, logged: bool) -> list[Line2D]:
     return [
         *(
             figure_style.handle(
-                f"${score}$", color=figure_style.PALETTE[place], marker=MARKS[place]
+                f"${score}$", color=figure_style.PALETTE[index], marker=MARKS[index]
             )
-            for place, score in enumerate(SCORES)
+            for index, score in enumerate(SCORES)
         ),
         *kinds,
         figure_style.handle("highest", marker="*", linestyle="none", markersize=11),

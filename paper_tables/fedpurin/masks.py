@@ -73,29 +73,29 @@ def _part(shape: tuple[int, ...]) -> int:
 
 
 def tallies(arrays: Arrays) -> Arrays:
-    """Reduce the tallies of all parameters of all clients to what the figures show; nothing if
-    there are none.
+    """Reduce the tallies of all parameters of all clients to what the figures show; empty if there
+    are none.
     """
     if not {"mask", "server", "layout/names"} <= set(arrays):
         return {}
-    mask, places = arrays["mask"], spans(arrays)
-    texts = dict(zip(places, arrays["layout/shapes"].tolist(), strict=True))
+    mask, slices = arrays["mask"], spans(arrays)
+    texts = dict(zip(slices, arrays["layout/shapes"].tolist(), strict=True))
     chosen = shown({name: _shape(text) for name, text in texts.items()})
-    exchanged = [mask[:, span] for span in places.values() if mask[:, span].any()]
-    never = sum(int((~counts.any(axis=0)).sum()) for counts in exchanged)
-    kept = {
+    communicated = [mask[:, span] for span in slices.values() if mask[:, span].any()]
+    never = sum(int((~counts.any(axis=0)).sum()) for counts in communicated)
+    result = {
         "shapes": np.array([texts[name] for name in chosen]),
         "names": np.array(list(chosen)),
-        "agreement": np.array([_agreement(mask[:, places[name]]) for name in chosen]),
-        "silent": np.array(never / max(1, sum(counts.shape[1] for counts in exchanged))),
+        "agreement": np.array([_agreement(mask[:, slices[name]]) for name in chosen]),
+        "silent": np.array(never / max(1, sum(counts.shape[1] for counts in communicated))),
     }
     for name in chosen:
-        start = places[name].start
+        start = slices[name].start
         part = slice(start, start + _part(_shape(texts[name])))
-        kept[f"counts/{name}"] = np.vstack(
+        result[f"counts/{name}"] = np.vstack(
             [mask[:SHOWN_CLIENTS, part], arrays["server"][None, part]]
         )
-    return kept
+    return result
 
 
 def read(evidence: Evidence) -> Tally | str:
@@ -253,7 +253,7 @@ def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
     *body, head = agreement or {"": nan, " ": nan}
     values = agreement or {"": nan, " ": nan}
     lead = min(values[name] for name in body) - values[head]
-    told = ", ".join(f"{label} {value:.2f}" for label, value in agreement.items())
+    agreement_words = ", ".join(f"{label} {value:.2f}" for label, value in agreement.items())
 
     def positive(name: str, text: str, numbers: Numbers, what: str) -> Claim:
         return claim_on_numbers(
@@ -269,7 +269,7 @@ def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
             {"least lead over the classifier": lead},
             above_zero,
             ours_are="mean correlation of frequencies between clients (one seed)",
-            remark=told or "no run holds masks",
+            remark=agreement_words or "no run holds masks",
         ),
         claim_on_numbers(
             "none-silenced",

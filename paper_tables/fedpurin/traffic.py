@@ -41,11 +41,9 @@ class Line:
     direction: str
     phase: str = "all_rounds"
     exact: float | None = None
-    """Closed form: how far two printed decimals may round it away."""
+    """For numbers that are computed exactly: the rounding of two printed decimals."""
     dead: bool = False
-    """On CIFAR-100 it depends on which weights ever get a gradient, hence on data; no closed form
-    there.
-    """
+    """Whether on CIFAR-100 it depends on which weights ever get a gradient, hence on data."""
 
     @property
     def label(self) -> str:
@@ -104,7 +102,7 @@ NOTES = (
 
 
 def table3(evidence: Evidence) -> Table:
-    """Bytes of FedAvg, FedCAC and FedPURIN, before and after β."""
+    """Return Table 3: bytes of FedAvg, FedCAC and FedPURIN, before and after β."""
     lines = lines_of(evidence)
     cells = [_cell(evidence, line, column.key) for line in lines for column in COLUMNS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
@@ -133,21 +131,21 @@ def table3(evidence: Evidence) -> Table:
 
 
 def lines_of(evidence: Evidence) -> tuple[Line, ...]:
-    """Return the paper's rows, and two for every method that somebody adds."""
-    known = {line.method for line in LINES}
-    guests = [row for row in dict.fromkeys(evidence.cells["row"]) if row not in known]
+    """Return the paper's rows, and two for every method that a user adds."""
+    methods = {line.method for line in LINES}
+    guests = [row for row in dict.fromkeys(evidence.cells["row"]) if row not in methods]
     return (*LINES, *(Line(guest, direction) for guest in guests for direction in ("up", "down")))
 
 
 def _cell(evidence: Evidence, line: Line, column: str) -> dict[str, Any]:
-    """One line on one data set, counted one way."""
+    """Return one line on one data set, counted one way."""
     short, way = column.split("/")
     planned, billed = _source(evidence, line.method, short)
-    found = _published(evidence, line, short) if way == PAPER_WAY else None
+    published = _published(evidence, line, short) if way == PAPER_WAY else None
     cell = {
         "row": line.label,
         "column": column,
-        **tables.printed_fields(found),
+        **tables.printed_fields(published),
         **our_numbers.from_rounds(
             evidence, planned, lambda cell, rounds: _mib(cell, rounds, line, way), "traffic/"
         ),
@@ -164,8 +162,8 @@ def _cell(evidence: Evidence, line: Line, column: str) -> dict[str, Any]:
 
 
 def _source(evidence: Evidence, method: str, short: str) -> tuple[pd.DataFrame, bool]:
-    """The cells a number is read from: the main runs, or the billing runs where those are not
-    planned or not done.
+    """Return the cells of a number, and whether they are the billing runs, used if the main runs
+    are not planned or not done.
     """
     main = pick(evidence, row=method, column=RUNS[short])
     billing = pick(evidence, row=method, column=f"billing-{short}")
@@ -175,16 +173,16 @@ def _source(evidence: Evidence, method: str, short: str) -> tuple[pd.DataFrame, 
 
 
 def _published(evidence: Evidence, line: Line, short: str) -> pd.Series | None:
-    place = Place(
+    location = Place(
         DATASETS[short],
         f"alpha=0.1;phase={line.phase}",
         f"{line.direction}link_per_client_per_round",
     )
-    return tables.published_row(evidence.published, "3", place, line.method)
+    return tables.published_row(evidence.published, "3", location, line.method)
 
 
 def _mib(cell: pd.Series, rounds: pd.DataFrame, line: Line, way: str) -> float:
-    """Mean over the rounds of the phase."""
+    """Return the mean over the rounds of the phase."""
     names = [f"{line.direction}_values"]
     if line.direction == "up" or way == WIRE:
         names.append(f"{line.direction}_codes")
@@ -204,7 +202,7 @@ Savings = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class Saving:
-    """A sentence on what is saved: in which directions, on which data, from what to what."""
+    """A sentence on savings: directions, data sets, and the range of percentages."""
 
     metric: str
     text: str
@@ -214,7 +212,7 @@ class Saving:
     high: float = 100.0
 
     @property
-    def places(self) -> list[tuple[str, str]]:
+    def cells(self) -> list[tuple[str, str]]:
         return [(direction, short) for direction in self.directions for short in self.shorts]
 
 
@@ -249,50 +247,51 @@ SAVINGS = (
 
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section 4.5: volumes weighted by the rounds before and after β, against FedAvg. They depend
-    on which scores pass the cutoff, hence on training, and on its length.
+    """Return claims of section 4.5 on volumes relative to FedAvg, weighted by the rounds before and
+    after β. They depend on training, and on its length.
     """
     printed, ours = savings(frame, "published"), savings(frame, "ours")
     real = {short for short in DATASETS if not _source(evidence, OURS, short)[1]}
     done = evidence.cells[evidence.cells["row"] == OURS].query("status == 'done'")
     seeds = f"seeds {', '.join(map(str, sorted(set(done['seed']))))}"
-    found = []
+    result = []
     for saving in SAVINGS:
         source = tuple(select(evidence.published, metric=saving.metric)["source"])
-        known = real.issuperset(saving.shorts) and all(isfinite(ours[p]) for p in saving.places)
-        mine = f"{_told(ours, saving)} ({seeds})" if known else "needs the full runs on real data"
-        found.append(
+        has_runs = real.issuperset(saving.shorts) and all(isfinite(ours[c]) for c in saving.cells)
+        our_text = f"{_percentages(ours, saving)} ({seeds})"
+        our_text = our_text if has_runs else "needs the full runs on real data"
+        result.append(
             Claim(
                 saving.metric.replace("_", "-"),
                 saving.text,
-                _met(ours, saving) if known else None,
-                f"ours: {mine}; reported: {_told(printed, saving)}",
+                _in_range(ours, saving) if has_runs else None,
+                f"ours: {our_text}; reported: {_percentages(printed, saving)}",
                 evidence.scale,
-                _met(printed, saving),
+                _in_range(printed, saving),
                 source,
                 full_scale_only=True,
                 few_seeds=few_seeds(done),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def alignment(evidence: Evidence) -> Claim:
-    """Section 4.5: after β the global model's positions and the clients' grow alike, so that less
-    goes down.
+    """Return the claim of section 4.5 that after β the positions of the global model and of the
+    clients become more alike, so that the downlink falls.
     """
     ratios = {}
     for short, name in DATASETS.items():
         done = pick(evidence, row=OURS, column=RUNS[short], done=True)
-        found = []
+        seed_ratios = []
         for _, cell in done.iterrows():
-            sent = our_numbers.per_round(
+            bytes_down = our_numbers.per_round(
                 evidence.rounds([str(cell["id"])], "traffic/"), "down_values"
             )
-            late = sent[sent.index > int(cell["hp.beta"])].to_numpy()
+            late = bytes_down[bytes_down.index > int(cell["hp.beta"])].to_numpy()
             half = len(late) // 2
-            found.append(float(late[half:].mean() / late[:half].mean()) if half else nan)
-        ratios[name] = float(np.mean(found)) if found else nan
+            seed_ratios.append(float(late[half:].mean() / late[:half].mean()) if half else nan)
+        ratios[name] = float(np.mean(seed_ratios)) if seed_ratios else nan
     return claim_on_numbers(
         "downlink-falls-after-beta",
         "After round β the downlink keeps falling, as the aggregated model's positions grow like"
@@ -306,29 +305,29 @@ def alignment(evidence: Evidence) -> Claim:
     )
 
 
-def _met(found: Savings, saving: Saving) -> bool:
-    return all(saving.low <= found[place] < saving.high for place in saving.places)
+def _in_range(savings: Savings, saving: Saving) -> bool:
+    return all(saving.low <= savings[cell] < saving.high for cell in saving.cells)
 
 
 def savings(frame: pd.DataFrame, side: str) -> Savings:
-    """Percent saved per (direction, data set), on the paper's share of rounds before β."""
+    """Return the percentages saved per (direction, data set), for the paper's rounds before β."""
     values = frame.set_index(["row", "column"])[side].astype(float)
-    found = {}
+    result = {}
     for short, (beta, rounds) in SPLITS.items():
         for direction in ("up", "down"):
-            at = {
+            means = {
                 phase: values[(Line(OURS, direction, phase).label, f"{short}/{PAPER_WAY}")]
                 for phase in ("pre_beta", "post_beta")
             }
-            mean = (beta * at["pre_beta"] + (rounds - beta) * at["post_beta"]) / rounds
-            found[direction, short] = 100 * (
+            mean = (beta * means["pre_beta"] + (rounds - beta) * means["post_beta"]) / rounds
+            result[direction, short] = 100 * (
                 1 - mean / values[(Line("FedAvg", direction).label, f"{short}/{PAPER_WAY}")]
             )
-    return found
+    return result
 
 
-def _told(found: Savings, saving: Saving) -> str:
+def _percentages(savings: Savings, saving: Saving) -> str:
     return ", ".join(
-        f"{DATASETS[short]} {'↑' if direction == 'up' else '↓'} {found[direction, short]:.1f} %"
-        for direction, short in saving.places
+        f"{DATASETS[short]} {'↑' if direction == 'up' else '↓'} {savings[direction, short]:.1f} %"
+        for direction, short in saving.cells
     )

@@ -192,21 +192,21 @@ def table2(evidence: Evidence) -> Table:
 
 
 def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
-    """The share of personal parameters after the last round, for every FedSelect cell of the
+    """Return the share of personal parameters after the last round, for every FedSelect cell of the
     table.
     """
-    found, cells = [], places(evidence)
+    lines, cells = [], places(evidence)
     for row, key in zip(accuracy["row"], accuracy["column"], strict=True):
         planned = cells.get((str(row), str(key)), evidence.cells.iloc[:0])
         if planned.empty or set(planned["method"]) != {"fedselect"}:
             continue
         done = planned.loc[planned["status"] == "done", "metrics"]
         values = [100 * exchange.personal(metrics) for metrics in done]
-        place = {"row": row, "column": f"{key}/share", **tables.printed_fields(None)}
-        found.append(
-            place | our_numbers.gather(planned, evidence.scale, values) | tables.NO_VERDICT
+        fields = {"row": row, "column": f"{key}/share", **tables.printed_fields(None)}
+        lines.append(
+            fields | our_numbers.gather(planned, evidence.scale, values) | tables.NO_VERDICT
         )
-    return pd.DataFrame(found, columns=list(CELL_FIELDS))
+    return pd.DataFrame(lines, columns=list(CELL_FIELDS))
 
 
 MIDDLE = Sentence(

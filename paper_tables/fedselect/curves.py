@@ -34,7 +34,7 @@ DRAWN = (
     ([name for name in METHODS if name not in AFTER], tuple(DATASETS), "pre_agg/mean"),
     (AFTER, tuple(DATASETS), "post_agg/mean"),
 )
-"""Rows, columns and the stored curve that is drawn of them."""
+"""Rows, columns and the stored curve that is drawn."""
 SIZES = ("cifar10-n20", "cifar10-n50", CIFAR10, "cifar10-n500")
 UNSTATED = "The data sets of Figure 2 are not named in the text; all four are drawn."
 SIZES_LOST = (
@@ -47,7 +47,9 @@ SIZES_LOST = (
 
 
 def fig2(evidence: Evidence) -> Figure:
-    """One panel per data set, one line per method, the reported value of Table 1 beside it."""
+    """Return figure 2: one panel per data set, one line per method, and Table 1's reported
+    values.
+    """
     evidence = folded(evidence)
     data = round_curves(evidence)
     printed = {
@@ -64,7 +66,7 @@ def fig2(evidence: Evidence) -> Figure:
         columns=COLUMNS,
         data=data,
         own=OURS,
-        reported={place: float(row["value"]) for place, row in printed.items() if row is not None},
+        reported={key: float(row["value"]) for key, row in printed.items() if row is not None},
         notes=(UNSTATED, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=(smoothness(evidence),),
         alt="Test accuracy against communication rounds for ten methods, one panel per data set.",
@@ -73,14 +75,14 @@ def fig2(evidence: Evidence) -> Figure:
 
 def round_curves(evidence: Evidence) -> pd.DataFrame:
     """Return accuracy by round, after local training, or of the global or fine-tuned model."""
-    parts = [builders.accuracy_curves(evidence, *asked) for asked in DRAWN]
+    parts = [builders.accuracy_curves(evidence, *lines) for lines in DRAWN]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def smoothness(evidence: Evidence) -> Claim:
-    """Section 5.2. Methods that are scored only now and then are left out."""
+    """Return the claim of section 5.2. Methods that are scored rarely are left out."""
     text = "FedSelect converges more smoothly than the other baselines"
-    runs = pd.concat([builders.run_curves(evidence, *asked) for asked in DRAWN], ignore_index=True)
+    runs = pd.concat([builders.run_curves(evidence, *lines) for lines in DRAWN], ignore_index=True)
     rivals = [name for name in METHODS if name not in (OURS, *TUNED)]
     return shared_claims.smoothest(runs, DATASETS, rivals, OURS, ("smoother", text, evidence.scale))
 
@@ -89,7 +91,7 @@ def smoothness(evidence: Evidence) -> Claim:
 
 
 def fig3(evidence: Evidence) -> Figure:
-    """Ten methods, three or four numbers of training images per client."""
+    """Return figure 3: ten methods, three or four numbers of training images per client."""
     evidence = folded(evidence)
     data = size_curves(evidence)
     return builders.figure(
@@ -111,7 +113,7 @@ def fig3(evidence: Evidence) -> Figure:
 
 
 def size_curves(evidence: Evidence) -> pd.DataFrame:
-    """Reported accuracy by method and number of training images."""
+    """Return reported accuracy by method and number of training images."""
     lines = []
     for label in METHODS:
         for key in SIZES:
@@ -120,14 +122,14 @@ def size_curves(evidence: Evidence) -> pd.DataFrame:
                 images = int(done["partition.train"].iloc[0]) * int(
                     done["partition.classes"].iloc[0]
                 )
-                found = spread(scores(done))
+                accuracy = spread(scores(done))
                 lines.append(
                     {
                         "label": label,
                         "images": images,
-                        "mean": found.mean,
-                        "std": found.std,
-                        "seeds": found.count,
+                        "mean": accuracy.mean,
+                        "std": accuracy.std,
+                        "seeds": accuracy.count,
                     }
                 )
     return pd.DataFrame(lines, columns=["label", "images", "mean", "std", "seeds"])

@@ -1,4 +1,4 @@
-"""What FedSelect shares: personal shares, their two extremes, and what travels."""
+"""What FedSelect communicates: personal shares, their two extremes, and bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedselect.settings import ALPHAS, CIFAR10
 
-LARGE = ("0.50", "0.80")
+LARGE_ALPHAS = ("0.50", "0.80")
 ROUNDING = 1e-6
 DRIFT = (
     "where the two add in another order, in float32; in float64 they agree to twelve digits"
@@ -22,7 +22,7 @@ DRIFT = (
 
 
 def personal(metrics: Any) -> float:
-    """The share of maskable parameters that are personal after the last round, mean over
+    """Return the share of maskable parameters that are personal after the last round, mean over
     clients.
     """
     notes = metrics.get("notes", {}) if isinstance(metrics, Mapping) else {}
@@ -36,8 +36,8 @@ def _by_seed(evidence: Evidence, row: str, point: str | None = None) -> pd.Serie
 
 
 def equals_fedavg(evidence: Evidence) -> Claim:
-    """Section 4.4: without personal parameters the method is FedAvg; compared are the locally
-    trained models, seed by seed.
+    """Return the claim of section 4.4 that without personal parameters the method is FedAvg; the
+    locally trained models are compared seed by seed.
     """
     name, text = "no-limit-is-fedavg", "With α = 0 FedSelect reduces exactly to FedAvg"
     fedavg, gaps = _by_seed(evidence, "FedAvg", "pre_agg"), {}
@@ -51,19 +51,21 @@ def equals_fedavg(evidence: Evidence) -> Claim:
         personal(m)
         for m in pick(evidence, row="α = 0, code's rules", column=CIFAR10, done=True)["metrics"]
     ]
-    said = (
+    code_words = (
         f"; by the code's rules {code:.2f} points, with {100 * max(share):.1f} % personal"
         " parameters (README, 1)"
         if share
         else ""
     )
-    found = True if exact <= ROUNDING else False if exact > MARGIN else None
-    told = f"largest gap between equal seeds {exact:.2f} points, {DRIFT}{said}"
-    return Claim(name, text, found, told, evidence.scale, few_seeds=False)
+    answer = True if exact <= ROUNDING else False if exact > MARGIN else None
+    detail = f"largest gap between equal seeds {exact:.2f} points, {DRIFT}{code_words}"
+    return Claim(name, text, answer, detail, evidence.scale, few_seeds=False)
 
 
 def within_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
-    """Section 4.4: α is an upper limit; true for the paper's rules, overshot by the code's."""
+    """Return the claim of section 4.4 that α is an upper limit; true for the paper's rules, not for
+    the code's.
+    """
     name, text = "within-limit", "The personal share never exceeds α"
     table = shares.dropna(subset="ours").groupby("row")["ours"].max()
     over = {
@@ -73,40 +75,40 @@ def within_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
     run = [a for a in ALPHAS if f"α = {a}" in table]
     if not run:
         return Claim(name, text, None, "no run has ended", evidence.scale)
-    found = False if over[""] else True if len(run) == len(ALPHAS) else None
+    answer = False if over[""] else True if len(run) == len(ALPHAS) else None
     reached = ", ".join(f"{table[f'α = {a}']:.1f} % at α = {a}" for a in run)
     reached += f" ({len(ALPHAS) - len(run)} limits not run)" if len(run) < len(ALPHAS) else ""
     code = [
         f"{table[f'α = {a}, code{chr(39)}s rules']:.1f} % at {a}" for a in over[", code's rules"]
     ]
     beyond = f"; the code's rules reach {', '.join(code)} (README, 2)" if code else ""
-    told = f"at most {reached}{beyond}"
-    return Claim(name, text, found, told, evidence.scale, few_seeds=False)
+    detail = f"at most {reached}{beyond}"
+    return Claim(name, text, answer, detail, evidence.scale, few_seeds=False)
 
 
 def cheaper_over_time(evidence: Evidence) -> Claim:
-    """Section 4.4: for a large α most parameters stay at home, so later rounds send less; masks are
+    """Return the claim of section 4.4 that for a large α later rounds send less; masks are
     billed.
     """
     name, text = "cheaper-over-time", "With α = 0.50 and more, communication falls over the rounds"
-    told, holds = [], []
-    for alpha in LARGE:
+    parts, holds = [], []
+    for alpha in LARGE_ALPHAS:
         first, last = _uplink(evidence, f"α = {alpha}")
         if isfinite(last):
-            told.append(
+            parts.append(
                 f"with α = {alpha} {last / first:.2f} of the first round's bytes in the last"
             )
             holds.append(last < first)
-    if not told:
+    if not parts:
         return Claim(name, text, None, "no run has ended", evidence.scale)
-    said = "; ".join(told) + " (values and masks, up)"
-    few = few_seeds(evidence.cells[evidence.cells["row"].isin([f"α = {a}" for a in LARGE])])
-    return Claim(name, text, all(holds), said, evidence.scale, few_seeds=few)
+    detail = "; ".join(parts) + " (values and masks, up)"
+    few = few_seeds(evidence.cells[evidence.cells["row"].isin([f"α = {a}" for a in LARGE_ALPHAS])])
+    return Claim(name, text, all(holds), detail, evidence.scale, few_seeds=few)
 
 
 def _uplink(evidence: Evidence, row: str) -> tuple[float, float]:
-    """Bytes that clients send in the first and in the last round, values and masks, mean over
-    runs.
+    """Return the bytes that clients send in the first and in the last round, values and masks, mean
+    over runs.
     """
     done = pick(evidence, row=row, column=CIFAR10, done=True)
     sent = evidence.rounds(list(done["id"]), "traffic/up_values", "traffic/up_codes")

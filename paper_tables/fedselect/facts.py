@@ -1,4 +1,4 @@
-"""What the printed numbers say about themselves: arithmetic, repetitions, and the grid of possible
+"""Claims on the printed numbers alone: arithmetic, repetitions, and the lattice of possible
 accuracies.
 """
 
@@ -33,23 +33,21 @@ MINI_IMAGES, OFFICE_CLASSES = 60_000, 65
 def printed_numbers(
     evidence: Evidence, table: str, dataset: str, methods: Sequence[str] = ()
 ) -> pd.Series:
-    """Numbers of a table's column by method and setting, narrowed to some methods."""
+    """Return the numbers of a table's column by method and setting, for some methods or all."""
     rows = evidence.published
-    kept = rows[(rows["table"] == table) & (rows["dataset"] == dataset)]
-    kept = kept[kept["method"].isin(methods)] if methods else kept
-    return kept.set_index(["method", "setting"])["value"].astype(float)
+    selected = rows[(rows["table"] == table) & (rows["dataset"] == dataset)]
+    selected = selected[selected["method"].isin(methods)] if methods else selected
+    return selected.set_index(["method", "setting"])["value"].astype(float)
 
 
 def on_lattice(values: Sequence[float] | np.ndarray | pd.Series) -> int:
-    """How many of these percentages are whole numbers of 2,000 test decisions."""
+    """Return how many of these percentages are whole numbers of 2,000 test decisions."""
     counts = np.asarray(values, dtype=float) * DECISIONS / 100
     return int(np.isclose(counts, counts.round(), atol=1e-6).sum())
 
 
 def lattice(evidence: Evidence, table: str, methods: Sequence[str] = ()) -> Claim:
-    """Whether the printed CIFAR accuracies are what 2,000 test images can produce, and ours are
-    scored on as many.
-    """
+    """Return the claim that 2,000 test images can produce the printed CIFAR accuracies."""
     values = [
         v
         for key in (CIFAR10, CIFAR10C)
@@ -74,23 +72,23 @@ def lattice(evidence: Evidence, table: str, methods: Sequence[str] = ()) -> Clai
 
 
 def gain(evidence: Evidence, frame: pd.DataFrame) -> Claim:
-    """The average improvement of section 5.2, which does not say over what: two readings, and a
-    verdict where they agree.
+    """Return the claim on the average improvement of section 5.2, which does not say over what: it
+    is decided if two readings agree.
     """
     rows = select(evidence.published, table="text 5.2", dataset="all")
     bar = stated(rows)
-    found = {side: wide(frame[frame["source"] != ""], side) for side in ("published", "ours")}
-    leads = {side: _lead(table) for side, table in found.items()}
-    said = {side: _told(table, leads[side]) for side, table in found.items()}
-    known = bool(np.isfinite(leads["ours"]).all())
-    mine = said["ours"] if known else "not run yet"
+    tables = {side: wide(frame[frame["source"] != ""], side) for side in ("published", "ours")}
+    leads = {side: _lead(table) for side, table in tables.items()}
+    texts = {side: _leads_in_words(table, leads[side]) for side, table in tables.items()}
+    complete = bool(np.isfinite(leads["ours"]).all())
+    ours_text = texts["ours"] if complete else "not run yet"
     return Claim(
         "average-improvement",
         f"FedSelect improves on the baselines by more than {bar:g} % on average",
-        _agreed(found["ours"], leads["ours"], bar) if known else None,
-        f"ours: {mine}; reported: {said['published']} (README, 18)",
+        _agreed_answer(tables["ours"], leads["ours"], bar) if complete else None,
+        f"ours: {ours_text}; reported: {texts['published']} (README, 18)",
         evidence.scale,
-        _agreed(found["published"], leads["published"], bar),
+        _agreed_answer(tables["published"], leads["published"], bar),
         tuple(rows["source"]),
         full_scale_only=True,
         few_seeds=few_seeds(evidence.cells),
@@ -98,18 +96,18 @@ def gain(evidence: Evidence, frame: pd.DataFrame) -> Claim:
 
 
 def _lead(table: pd.DataFrame) -> np.ndarray:
-    """Points above the best baseline of each column."""
+    """Return the points above the best baseline of each column."""
     others = table.loc[list(BASELINES)]
     top = others.max().where(others.notna().all())
     return (table.loc[OURS] - top).to_numpy(dtype=float)
 
 
 def _over_one(table: pd.DataFrame) -> float:
-    """Points above the single baseline that is best on average over the columns."""
+    """Return the points above the single baseline that is best on average over the columns."""
     return float(table.loc[OURS].mean() - table.loc[list(BASELINES)].mean(axis=1).max())
 
 
-def _told(table: pd.DataFrame, lead: np.ndarray) -> str:
+def _leads_in_words(table: pd.DataFrame, lead: np.ndarray) -> str:
     per_column = ", ".join(f"{value:+.2f}" for value in lead)
     return (
         f"{per_column}, mean {lead.mean():.2f} points above the best baseline of each column; "
@@ -117,14 +115,14 @@ def _told(table: pd.DataFrame, lead: np.ndarray) -> str:
     )
 
 
-def _agreed(table: pd.DataFrame, lead: np.ndarray, bar: float) -> bool | None:
+def _agreed_answer(table: pd.DataFrame, lead: np.ndarray, bar: float) -> bool | None:
     above = {bool(lead.mean() > bar), _over_one(table) > bar}
     return above.pop() if len(above) == 1 else None
 
 
 def set_up(evidence: Evidence) -> Claim:
-    """Section 5.1, as far as its numbers survive in the text: against the planned cells of the
-    paper scale.
+    """Return the claim that the numbers of section 5.1 agree with the planned cells of the paper
+    scale.
     """
     rows = select(evidence.published, table="text 5.1")
     text = (
@@ -133,8 +131,8 @@ def set_up(evidence: Evidence) -> Claim:
     )
     name, sources = "set-up", tuple(rows["source"])
     if evidence.scale != "paper":
-        said = f"settings of the {evidence.scale} scale: other clients and images"
-        return Claim(name, text, None, said, evidence.scale, None, sources, settings=True)
+        detail = f"settings of the {evidence.scale} scale: other clients and images"
+        return Claim(name, text, None, detail, evidence.scale, None, sources, settings=True)
     cells: dict[str, dict[Any, Any]] = {
         str(cell["column"]): cell for cell in evidence.cells.to_dict("records")
     }
@@ -144,29 +142,29 @@ def set_up(evidence: Evidence) -> Claim:
         for key in (CIFAR10, CIFAR10C, MINI)
     }
     pool = MINI_IMAGES * (1 - cells[MINI]["partition.test_share"])
-    whole = cells[OFFICE]["recipe.partition.rule"] == "domain"
+    whole_domain = cells[OFFICE]["recipe.partition.rule"] == "domain"
     ours = {
         (CIFAR10, "training_images_per_client"): images[CIFAR10],
         (CIFAR10C, "training_images_per_client"): images[CIFAR10C],
         (MINI, "clients"): clients[MINI],
         (MINI, "share_of_training_data"): 100 * clients[MINI] * images[MINI] / pool,
         (OFFICE, "clients"): clients[OFFICE],
-        (OFFICE, "classes_per_client"): OFFICE_CLASSES if whole else nan,
+        (OFFICE, "classes_per_client"): OFFICE_CLASSES if whole_domain else nan,
     }
     printed = {(row["dataset"], row["metric"]): row["value"] for row in rows.to_dict("records")}
     same = printed == {
         (DATASETS[key], metric): round(value, 6) for (key, metric), value in ours.items()
     }
-    detail = ", ".join(
+    values = ", ".join(
         f"{DATASETS[key]} {metric.replace('_', ' ')} {value:g}"
         for (key, metric), value in ours.items()
     )
-    said = f"settings of the paper scale: {detail}"
-    return Claim(name, text, same, said, evidence.scale, None, sources, settings=True)
+    detail = f"settings of the paper scale: {values}"
+    return Claim(name, text, same, detail, evidence.scale, None, sources, settings=True)
 
 
 def best_limit_shown(evidence: Evidence) -> Claim:
-    """Whether Table 1 shows FedSelect as Table 2 has it best."""
+    """Return the claim that Table 1 has FedSelect's best numbers of Table 2."""
     tops = [
         stated_once(evidence, "1", name, OURS) == printed_numbers(evidence, "2", name).max()
         for name in DATASETS.values()
@@ -181,7 +179,7 @@ def best_limit_shown(evidence: Evidence) -> Claim:
 
 
 def rows_repeated(evidence: Evidence) -> Claim:
-    """Whether FedSelect's rows of Table 3 are copies."""
+    """Return the claim that FedSelect's rows of Table 3 are copies."""
     same = []
     for name in DATASETS.values():
         rows, limits = (printed_numbers(evidence, table, name, [OURS]) for table in ("3", "2"))
@@ -197,7 +195,7 @@ def rows_repeated(evidence: Evidence) -> Claim:
 
 
 def stated_once(evidence: Evidence, table: str, dataset: str, method: str) -> float:
-    """A method's only number of a column."""
+    """Return a method's only number of a column."""
     return float(printed_numbers(evidence, table, dataset, [method]).iloc[0])
 
 
@@ -210,6 +208,6 @@ def _identity(
     *,
     ours: bool = False,
 ) -> Claim:
-    """A sentence on printed numbers alone."""
+    """Return a claim on printed numbers alone."""
     same = all(equal)
     return Claim(name, text, same, detail, evidence.scale, same, free=True, ours=ours)

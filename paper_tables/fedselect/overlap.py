@@ -44,7 +44,7 @@ class Overlap:
 
     @property
     def pairs(self) -> pd.DataFrame:
-        """Every pair of clients: their overlap, and whether they have a class in common."""
+        """Return every pair of clients: their overlap, and whether they have a class in common."""
         rows = [
             {
                 "alpha": self.alpha,
@@ -59,21 +59,21 @@ class Overlap:
 
 
 def overlaps(arrays: Arrays) -> Arrays:
-    """Reduce a run's mask tallies to its comparison; nothing if it kept none."""
+    """Reduce a run's mask tallies to its overlaps; empty if it recorded none."""
     if not {"mask", "class_counts", "layout/names"} <= set(arrays):
         return {}
     # masks only grow, so what was ever personal is personal at the end
-    kept = [
+    masks = [
         arrays["mask"][:, span] > 0
         for name, span in spans(arrays).items()
         if not name.endswith(STATISTICS)
     ]
-    return compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"])
+    return compare_masks(np.concatenate(masks, axis=1), arrays["class_counts"])
 
 
 def compare_masks(masks: np.ndarray, counts: np.ndarray) -> Arrays:
-    """From final masks [N, D] and training samples per class [N, C]: overlaps, who owns which
-    classes, and the personal share.
+    """Compare final masks [N, D], given training samples per class [N, C]: overlaps, the classes of
+    each client, and the personal share.
     """
     owned = [tuple(np.flatnonzero(row).tolist()) for row in counts]
     order = sorted(range(len(masks)), key=lambda client: owned[client])
@@ -87,8 +87,8 @@ def compare_masks(masks: np.ndarray, counts: np.ndarray) -> Arrays:
 
 
 def read(evidence: Evidence) -> list[Overlap] | str:
-    """The overlaps of every α that has run, or why there are none."""
-    found, reasons = [], []
+    """Return the overlaps of every α that has run, or the reason why there are none."""
+    result, reasons = [], []
     for row in LIMITS:
         planned = pick(evidence, row=row, column=CIFAR10)
         done = planned[planned["status"] == "done"]
@@ -101,24 +101,24 @@ def read(evidence: Evidence) -> list[Overlap] | str:
             reasons.append(f"{row}: cell {cell[:12]} holds no mask tallies")
             continue
         labels = tuple(tuple(np.flatnonzero(client).tolist()) for client in arrays["classes"])
-        found.append(Overlap(row, arrays["table"], labels, float(arrays["share"])))
-    return found or "; ".join(reasons)
+        result.append(Overlap(row, arrays["table"], labels, float(arrays["share"])))
+    return result or "; ".join(reasons)
 
 
 def fig4(evidence: Evidence) -> Result:
-    """Heat maps of pairwise overlap, one per α."""
+    """Return heat maps of pairwise overlap, one per α."""
     key, title = (PAPER, "fig4"), "Figure 4: how much the clients' masks overlap"
     what = "Overlap of the clients' final masks on CIFAR-10 for four limits α."
-    found = read(evidence)
-    if isinstance(found, str):
-        return builders.absent(evidence, key, title, what, found, claims([], evidence.scale))
+    result = read(evidence)
+    if isinstance(result, str):
+        return builders.absent(evidence, key, title, what, result, claims([], evidence.scale))
     return builders.figure(
         evidence,
         key,
         title,
         what,
-        lambda sheet: draw(sheet, found),
-        pd.concat([o.pairs for o in found], ignore_index=True),
+        lambda sheet: draw(sheet, result),
+        pd.concat([o.pairs for o in result], ignore_index=True),
         notes=(
             MEASURE,
             ORDER,
@@ -126,7 +126,7 @@ def fig4(evidence: Evidence) -> Result:
             *builders.missing(evidence, LIMITS, [CIFAR10]),
             *builders.at_scale(evidence, smoke=SAME_DATA),
         ),
-        claims=claims(found, evidence.scale),
+        claims=claims(result, evidence.scale),
         alt=(
             "Heat maps of the pairwise overlap of ten clients' masks, ordered by labels, one per α."
         ),
@@ -134,18 +134,18 @@ def fig4(evidence: Evidence) -> Result:
 
 
 def draw(sheet: NewCanvas, compared: list[Overlap]) -> Canvas:
-    """One square per α, each with colours of its own: what matters is who is alike at one α."""
+    """Draw one square per α, each with its own colour scale, which compares pairs at one α."""
     canvas = sheet(11.5, 3.9)
-    for panel, found in zip(
+    for panel, overlap in zip(
         figure_style.panels(canvas, len(compared), len(compared)), compared, strict=True
     ):
-        low, high = np.nanmin(found.table), np.nanmax(found.table)
-        plots.heat(panel, found.table, top=float(high), bottom=float(low))
-        names = [" ".join(map(str, labels)) for labels in found.labels]
+        low, high = np.nanmin(overlap.table), np.nanmax(overlap.table)
+        plots.heat(panel, overlap.table, top=float(high), bottom=float(low))
+        names = [" ".join(map(str, labels)) for labels in overlap.labels]
         panel.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
         panel.set_yticks(range(len(names)), names, fontsize=7)
         panel.set_box_aspect(1)
-        panel.set_title(f"{found.alpha} (personal {100 * found.share:.1f} %)")
+        panel.set_title(f"{overlap.alpha} (personal {100 * overlap.share:.1f} %)")
         canvas.colorbar(
             panel.images[0],
             ax=panel,
@@ -158,46 +158,46 @@ def draw(sheet: NewCanvas, compared: list[Overlap]) -> Canvas:
 
 
 def claims(compared: list[Overlap], scale: str) -> tuple[Claim, ...]:
-    """The two sentences of section 5.2 on masks, from one seed."""
-    inside = [_contrast(found) for found in compared]
-    names = [found.alpha for found in compared]
-    means = [float(np.nanmean(found.table)) for found in compared]
+    """Return claims on the two sentences of section 5.2 on masks, from one seed."""
+    inside = [_contrast(overlap) for overlap in compared]
+    names = [overlap.alpha for overlap in compared]
+    means = [float(np.nanmean(overlap.table)) for overlap in compared]
     contrasts = [common - none for common, none in inside]
-    known = bool(inside) and bool(np.isfinite(inside).all())
+    complete = bool(inside) and bool(np.isfinite(inside).all())
     every = len(compared) == len(LIMITS)
 
-    def told(values: list[str]) -> str:
+    def by_alpha(values: list[str]) -> str:
         return ", ".join(f"{a}: {v}" for a, v in zip(names, values, strict=True)) or "no run"
 
     return (
         Claim(
             "common-label-more-overlap",
             "Clients that share a label overlap more than clients that share none",
-            all(contrast > 0 for contrast in contrasts) if known else None,
+            all(contrast > 0 for contrast in contrasts) if complete else None,
             "mean overlap with a common label against none (one seed): "
-            + told([f"{common:.3f} against {none:.3f}" for common, none in inside]),
+            + by_alpha([f"{common:.3f} against {none:.3f}" for common, none in inside]),
             scale,
         ),
         Claim(
             "overlap-rises-with-limit",
             "A larger α gives more overlap",
             means == sorted(means) if every else None,
-            "mean over pairs (one seed): " + told([f"{value:.3f}" for value in means]),
+            "mean over pairs (one seed): " + by_alpha([f"{value:.3f}" for value in means]),
             scale,
         ),
         Claim(
             "less-distinct-with-limit",
             "A larger α gives less distinct masks: the lead of common labels shrinks from the"
             " smallest α to the largest",
-            contrasts[-1] < contrasts[0] if every and known else None,
-            "lead (one seed): " + told([f"{value:+.3f}" for value in contrasts]),
+            contrasts[-1] < contrasts[0] if every and complete else None,
+            "lead (one seed): " + by_alpha([f"{value:+.3f}" for value in contrasts]),
             scale,
         ),
     )
 
 
-def _contrast(found: Overlap) -> tuple[float, float]:
-    """Mean overlap of pairs with and without a class in common."""
-    pairs = found.pairs
+def _contrast(overlap: Overlap) -> tuple[float, float]:
+    """Return the mean overlap of pairs with and without a class in common."""
+    pairs = overlap.pairs
     means = pairs.groupby("common")["overlap"].mean()
     return float(means.get(True, np.nan)), float(means.get(False, np.nan))

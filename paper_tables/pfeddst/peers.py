@@ -1,5 +1,5 @@
-"""Figure 2: what the models of chosen peers are worth on one client's data, with peers by lot and
-by header.
+"""Figure 2: accuracy of the models of chosen peers on one client's data, with peers chosen at
+random and by header.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIELDS = ["selection", "round", "peer", "accuracy"]
 
 
 def fig2(evidence: Evidence) -> Result:
-    """Accuracy of each chosen peer's model and of the client's own."""
+    """Return the accuracy of each chosen peer's model and of the client's own."""
     key, title = (PAPER, "fig2"), "Figure 2: what chosen peers' models are worth at one client"
     what = (
         "Circles: models of the chosen peers on client 0's test images. Dashed: their mean. Black:"
@@ -66,19 +66,19 @@ def fig2(evidence: Evidence) -> Result:
 
 
 def read(evidence: Evidence) -> pd.DataFrame:
-    """Accuracies in percent per selection, round and peer; peer -1 is the client itself."""
+    """Return accuracies in percent per selection, round and peer; peer -1 is the client itself."""
     parts = []
     for name in SELECTIONS:
         done = pick(evidence, row=name, done=True)
-        kept = evidence.rounds(list(done["id"][:1]), PREFIX).sort_values("round", kind="stable")
-        peers = kept["name"].astype(str).str.removeprefix(PREFIX).replace("own", "-1").astype(int)
+        curves = evidence.rounds(list(done["id"][:1]), PREFIX).sort_values("round", kind="stable")
+        peers = curves["name"].astype(str).str.removeprefix(PREFIX).replace("own", "-1").astype(int)
         parts.append(
             pd.DataFrame(
                 {
                     "selection": name,
-                    "round": kept["round"],
+                    "round": curves["round"],
                     "peer": peers,
-                    "accuracy": 100 * kept["value"],
+                    "accuracy": 100 * curves["value"],
                 }
             )
         )
@@ -86,11 +86,11 @@ def read(evidence: Evidence) -> pd.DataFrame:
 
 
 def split(data: pd.DataFrame, selection: str) -> tuple[pd.DataFrame, pd.Series]:
-    """Peers [rounds, k] and the client itself [rounds]."""
-    kept = data[data["selection"] == selection].sort_values("round")
-    itself = kept["peer"] < 0
-    peers = kept[~itself].pivot(index="round", columns="peer", values="accuracy")
-    return peers, kept[itself].set_index("round")["accuracy"]
+    """Return the peers' accuracies [rounds, k] and the client's own [rounds]."""
+    rows = data[data["selection"] == selection].sort_values("round")
+    itself = rows["peer"] < 0
+    peers = rows[~itself].pivot(index="round", columns="peer", values="accuracy")
+    return peers, rows[itself].set_index("round")["accuracy"]
 
 
 def draw_peers(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
@@ -123,7 +123,7 @@ def draw_peers(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
 
 
 def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section II-B."""
+    """Return the claims of section II-B."""
     chosen = shared_claims.protocol(
         evidence,
         evidence.cells,
@@ -138,7 +138,7 @@ def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
 
 FOLDER = Path(__file__).parent
 NOISE = 0.05
-"""How far the selection skew of random peers lies from 1 in these runs."""
+"""Distance of the selection skew of random peers from 1 in these runs."""
 
 
 def above_random(skew: float) -> bool | None:
@@ -163,7 +163,7 @@ RATES, GAPS = (0.1, 0.3, 1.0, inf), range(1, 501)
 
 
 def recency(evidence: Evidence, score: Callable[[float, int], float] | None = None) -> Claim:
-    """Equation 8, an exponential distribution's CDF, over a whole run."""
+    """Return the claim on equation 8, the CDF of an exponential distribution, over a whole run."""
     score = score or (lambda rate, gap: 1 - exp(-rate * gap))
     scores = [score(rate, gap) for rate in RATES for gap in GAPS]
     detail = (
@@ -183,17 +183,17 @@ def recency(evidence: Evidence, score: Callable[[float, int], float] | None = No
 
 
 def worth(data: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
-    """Both sentences on what models are worth, at one client and from one seed."""
+    """Return both claims on the accuracy of peers' models, at one client and from one seed."""
     sides = {name: split(data[data["round"] >= LATER], name) for name in SELECTIONS}
     better = alone = None
-    told_means = told_shares = "one of the two runs is missing"
+    means_words = shares_words = "one of the two runs is missing"
     if not any(peers.empty or own.empty for peers, own in sides.values()):
         means = {name: peers.mean(axis=1) for name, (peers, _) in sides.items()}
         share = float((means["header"] > means["random"]).mean())
         overall = {name: float(mean.mean()) for name, mean in means.items()}
         signs = {overall["header"] > overall["random"], share > 0.5}
         better = signs.pop() if share != 0.5 and len(signs) == 1 else None
-        told_means = (
+        means_words = (
             f"mean {overall['header']:.1f} against {overall['random']:.1f} %, better in"
             f" {100 * share:.0f} % of {len(means['header'])} rounds (one seed)"
         )
@@ -201,7 +201,7 @@ def worth(data: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
             name: float((own >= peers.max(axis=1)).mean()) for name, (peers, own) in sides.items()
         }
         alone = min(shares.values()) > 0.5
-        told_shares = "at least as good as every chosen peer in " + ", ".join(
+        shares_words = "at least as good as every chosen peer in " + ", ".join(
             f"{100 * share:.0f} % of rounds ({name}, one seed)" for name, share in shares.items()
         )
     return (
@@ -209,14 +209,14 @@ def worth(data: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
             "header-better-than-random",
             "Models of peers chosen by header generally outperform those of randomly chosen ones",
             better,
-            told_means,
+            means_words,
             scale,
         ),
         Claim(
             "own-model-best",
             "The client's own model performs best on its data",
             alone,
-            told_shares,
+            shares_words,
             scale,
         ),
     )

@@ -160,7 +160,7 @@ def table2(evidence: Evidence) -> Table:
 
 
 def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]:
-    """One row on one data set."""
+    """Yield the table cells of one row on one data set."""
     planned = pick(evidence, row=row.source or row.label, column=row.recipes.get(short, short))
     metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
     reported = select(evidence.published, method=row.printed, **metric)
@@ -169,7 +169,7 @@ def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]
     for quantity in quantities(short):
         if row.point and quantity.curve:
             continue
-        found = reported.iloc[0] if quantity.name == "last" and len(reported) else None
+        published = reported.iloc[0] if quantity.name == "last" and len(reported) else None
         if quantity.curve:
             ours = our_numbers.from_rounds(evidence, planned, quantity.curve, *CURVES)
             done = int((planned["status"] == "done").sum())
@@ -178,7 +178,7 @@ def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]
         else:
             ours = our_numbers.measure(evidence, planned, row.point, quantity.rule)
         cell = {"row": row.label, "column": f"{short}/{quantity.name}"}
-        cell |= tables.printed_fields(found) | ours
+        cell |= tables.printed_fields(published) | ours
         yield tables.conclude(cell, quantity.unit, printing=PRINTING)
 
 
@@ -197,7 +197,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         shared_claims.protocol(evidence, main if of_all else own, name, text, used, rows)
         for name, text, of_all, used in SETTINGS
     ]
-    return (*stated, *judge_all(_known(evidence, frame), evidence.scale, RANKED))
+    return (*stated, *judge_all(_completed(evidence, frame), evidence.scale, RANKED))
 
 
 SETTINGS = (
@@ -233,21 +233,21 @@ SETTINGS = (
 """Sentences on the protocol: name, words, of all methods or of PFedDST, and the fields."""
 
 
-def _known(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with a place for every method and column, so that what is not planned at a scale
-    is missing and no mistake.
+def _completed(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with a line for every method and column, so that claims can name cells that
+    are not planned at a scale.
     """
-    places = pd.MultiIndex.from_product([METHODS, [c.key for c in COLUMNS]])
+    keys = pd.MultiIndex.from_product([METHODS, [c.key for c in COLUMNS]])
     return (
         frame.set_index(["row", "column"])
-        .reindex(places)
+        .reindex(keys)
         .rename_axis(["row", "column"])
         .reset_index()
     )
 
 
 def first(name: str, text: str, row: str, quantity: str, others: list[str]) -> Sentence:
-    """One row is first among some on both data sets."""
+    """Return the sentence that one row is first among some on both data sets."""
     columns = [f"{short}/{quantity}" for short in DATASETS]
     return Sentence(name, text, best(row, others, columns), print_=False)
 
@@ -270,4 +270,4 @@ RANKED = (
         *(OURS, "last", RIVALS),
     ),
 )
-"""Who takes which place."""
+"""Sentences on the order of methods."""

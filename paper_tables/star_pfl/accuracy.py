@@ -111,8 +111,9 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def check(numbers: pd.DataFrame, scale: str) -> Claim:
-    """Section 3.3 on the stability check, as `bench/studies/without_check.py` tries it: accuracy
-    with the check minus that without, paired by seed, round by round.
+    """Return the claim of section 3.3 on the stability check, from
+    `bench/studies/without_check.py`: accuracy with the check minus that without, paired by seed,
+    round by round.
     """
     value = numbers.set_index(["quantity", "round", "seed"])["value"]
     gains = value["accuracy, with the check"] - value["accuracy, without the check"]
@@ -122,7 +123,7 @@ def check(numbers: pd.DataFrame, scale: str) -> Claim:
         None if abs(mean) <= width else bool(mean > 0)
         for mean, width in zip(by_round["mean"], half, strict=True)
     ]
-    told = ", ".join(
+    rounds_words = ", ".join(
         f"round {round_} {mean:+.2f} ± {width:.2f}"
         for round_, mean, width in zip(by_round.index, by_round["mean"], half, strict=True)
     )
@@ -132,7 +133,7 @@ def check(numbers: pd.DataFrame, scale: str) -> Claim:
         " (3.3)",
         at_least_true(answers, len(answers)),
         f"points with the check minus without, 95 % intervals over {int(by_round['count'].max())}"
-        f" seeds: {told}",
+        f" seeds: {rounds_words}",
         scale,
         free=True,
         ours=True,
@@ -140,20 +141,20 @@ def check(numbers: pd.DataFrame, scale: str) -> Claim:
 
 
 def _skew(frame: pd.DataFrame, scale: str) -> Claim:
-    """Which end of α is the skewed one, by the expected total variation between a client and all:
-    |2p - 1| / 2 for p ~ Beta(α, α).
+    """Return the claim on which α is more skewed, by the expected total variation between a client
+    and all: |2p - 1| / 2 for p ~ Beta(α, α).
     """
     text = "The larger α, the more unbalanced is the data distribution among the clients"
     apart = {alpha: unevenness(float(alpha)) / 2 for alpha in ALPHAS}
-    told = ", ".join(f"{value:.2f} at α = {alpha}" for alpha, value in apart.items())
+    distances = ", ".join(f"{value:.2f} at α = {alpha}" for alpha, value in apart.items())
     floors = frame.groupby("column")["floor"].mean()
-    found = {
+    baselines = {
         alpha: float(floors.reindex([key for (_, a), key in KEYS.items() if a == alpha]).mean())
         for alpha in ALPHAS
     }
-    detail = f"total variation between a client and all: {told}"
-    if all(map(isfinite, found.values())):
-        detail += f"; majority classes give {', '.join(f'{v:.1f} %' for v in found.values())}"
+    detail = f"total variation between a client and all: {distances}"
+    if all(map(isfinite, baselines.values())):
+        detail += f"; majority classes give {', '.join(f'{v:.1f} %' for v in baselines.values())}"
     detail += ". By this measure a smaller α is more unbalanced"
     return Claim(
         "larger-alpha-unbalanced", text, apart["1"] > apart["0.01"], detail, scale, free=True

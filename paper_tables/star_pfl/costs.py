@@ -212,10 +212,12 @@ def table3(evidence: Evidence) -> Table:
 def _cell(evidence: Evidence, row: str, task: str, quantity: CostColumn) -> dict[str, Any]:
     """One method's number."""
     cells, whence = _source(evidence, row, task, quantity.of_model)
-    place = tables.Place(PLACES[KEYS[task, "0.1"]].dataset, "alpha=0.1", quantity.metric)
-    found = tables.published_row(evidence.published, "3", place, row) if quantity.metric else None
+    location = tables.Place(PLACES[KEYS[task, "0.1"]].dataset, "alpha=0.1", quantity.metric)
+    published = (
+        tables.published_row(evidence.published, "3", location, row) if quantity.metric else None
+    )
     value, names = quantity.value(task), (CURVE, "note/active/", "traffic/")
-    cell = {"row": row, "column": f"{task}/{quantity.name}", **tables.printed_fields(found)}
+    cell = {"row": row, "column": f"{task}/{quantity.name}", **tables.printed_fields(published)}
     cell |= our_numbers.from_rounds(evidence, cells, value, *names)
     exact = row in CLOSED.get(quantity.name, ())
     slip = _slip(row, task, quantity.name)

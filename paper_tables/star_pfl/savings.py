@@ -1,5 +1,5 @@
-"""What text and abstract say of Table 3: who is cheapest and fastest, and how much is saved in
-all.
+"""Claims of text and abstract on Table 3: which method is cheapest and fastest, and the total
+savings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from repfl.paper_tables.star_pfl.settings import (
 )
 
 PER_CLIENT = "Comm refers to the average communication cost of each client in each round"
-LEAST = (
+LEAST_COST = (
     "Star-PFL has the least communication and local computation cost in each round among FL-based"
     " baselines"
 )
@@ -39,8 +39,8 @@ WITHIN, PRINTED_SLACK = 3.0, 0.1
 
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section 4.2 and the abstract. What is sent and computed per round depends on what training
-    freezes, so that short runs say nothing.
+    """Return claims of section 4.2 and the abstract. Costs per round depend on what training
+    freezes, so short runs say nothing.
     """
     return (
         _per_client_claim(frame, evidence.scale),
@@ -50,7 +50,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def less(name: str, text: str, pairs: list[tuple[str, str]], columns: list[str]) -> Sentence:
-    """In every pair of rows the first has the smaller number."""
+    """Return the sentence that in every pair of rows the first has the smaller number."""
     condition = every(cell(high, c) > cell(low, c) for c in columns for low, high in pairs)
     return Sentence(name, text, condition, full_scale_only=True)
 
@@ -58,19 +58,21 @@ def less(name: str, text: str, pairs: list[tuple[str, str]], columns: list[str])
 COSTS = [f"{task}/{name}" for task in TASKS for name in ("comm", "flops")]
 ROUNDS = [f"{task}/rounds" for task in TASKS]
 ORDERS = (
-    less("least-cost-per-round", LEAST, [(OURS, row) for row in FEDERATED if row != OURS], COSTS),
+    less(
+        "least-cost-per-round", LEAST_COST, [(OURS, row) for row in FEDERATED if row != OURS], COSTS
+    ),
     less("faster-than-fedbn-fedap", FASTER, [(OURS, "FedBN"), (OURS, "FedAP")], ROUNDS),
     less("slower-than-lotteryfl", SLOWER, [("LotteryFL", OURS)], ROUNDS),
 )
 
 
 def _per_client_claim(frame: pd.DataFrame, scale: str) -> Claim:
-    """Whether the printed number is one client's."""
+    """Return the claim that the printed number is one client's."""
     ours, printed = (
         float(wide(frame, side)["axial/comm"]["FedAvg"]) for side in ("ours", "published")
     )
     one = ours / CLIENTS
-    found = abs(one - printed) <= HALF if isfinite(ours) else None
+    answer = abs(one - printed) <= HALF if isfinite(ours) else None
     detail = (
         f"one client of FedAvg uploads {one:.3f} MiB, all {CLIENTS} together {ours:.3f}; printed"
         f" {printed:.3f}"
@@ -79,27 +81,27 @@ def _per_client_claim(frame: pd.DataFrame, scale: str) -> Claim:
     return Claim(
         "comm-is-per-client",
         PER_CLIENT,
-        found,
-        missing if found is None else detail,
+        answer,
+        missing if answer is None else detail,
         scale,
         free=True,
     )
 
 
 def _saving(evidence: Evidence, frame: pd.DataFrame, quantity: str) -> Claim:
-    """The abstract's savings: per task against the mean over five baselines of cost per round times
-    rounds, Local's upload counting 0.
+    """Return the claim on the abstract's savings: cost per round times rounds of each task,
+    compared with the mean over five baselines; Local's upload counts 0.
     """
     what, metric = SAVED[quantity]
     source = select(evidence.published, table="text Abstract", metric=metric)
     bar = stated(source)
     in_print, ours = (_mean_saving(wide(frame, side), quantity) for side in ("published", "ours"))
-    mine = f"{ours:.1f} %" if isfinite(ours) else "not run yet"
+    our_words = f"{ours:.1f} %" if isfinite(ours) else "not run yet"
     return Claim(
         metric.replace("_", "-"),
         f"Star-PFL decreases {what} by {bar:g} % against five baselines",
         abs(ours - bar) <= WITHIN if isfinite(ours) else None,
-        f"ours: {mine}; reported: {in_print:.1f} %",
+        f"ours: {our_words}; reported: {in_print:.1f} %",
         evidence.scale,
         abs(in_print - bar) <= PRINTED_SLACK,
         tuple(source["source"]),
@@ -109,7 +111,7 @@ def _saving(evidence: Evidence, frame: pd.DataFrame, quantity: str) -> Claim:
 
 
 def total_costs(table: pd.DataFrame, task: str, quantity: str) -> pd.Series:
-    """Cost per round times rounds of every method."""
+    """Return cost per round times rounds of every method."""
     per_round = table[f"{task}/{quantity}"].copy()
     if quantity == "comm":
         per_round[LOCAL] = 0.0
@@ -125,20 +127,20 @@ def _mean_saving(table: pd.DataFrame, quantity: str) -> float:
 
 
 def totals(frame: pd.DataFrame, scale: str) -> tuple[str, ...]:
-    """What the abstract's average hides; reduced runs end before they converge."""
-    told = []
+    """Return a note on what the abstract's average hides; reduced runs end before they converge."""
+    sides = []
     for side in ("published", "ours") if scale == "paper" else ("published",):
-        own = {name: total_costs(wide(frame, side), task, "comm") for task, name in TASKS.items()}
-        if all(isfinite(c[OURS]) and isfinite(c["LotteryFL"]) for c in own.values()):
-            told.append(
+        costs = {name: total_costs(wide(frame, side), task, "comm") for task, name in TASKS.items()}
+        if all(isfinite(cost[OURS]) and isfinite(cost["LotteryFL"]) for cost in costs.values()):
+            sides.append(
                 f"{side}: "
                 + ", ".join(
-                    f"{name} {c[OURS]:.0f} against {c['LotteryFL']:.0f} MiB"
-                    for name, c in own.items()
+                    f"{name} {cost[OURS]:.0f} against {cost['LotteryFL']:.0f} MiB"
+                    for name, cost in costs.items()
                 )
             )
     return (
-        (f"Total upload until convergence, Star-PFL against LotteryFL alone: {'; '.join(told)}.",)
-        if told
+        (f"Total upload until convergence, Star-PFL against LotteryFL alone: {'; '.join(sides)}.",)
+        if sides
         else ()
     )

@@ -77,11 +77,13 @@ DESK = (
 
 def columns(evidence: Evidence) -> tuple[Column, ...]:
     """The paper's six columns, and the stand-in where it is planned."""
-    found = tuple(Column(key, f"α = {alpha}", TASKS[task]) for (task, alpha), key in KEYS.items())
+    paper_columns = tuple(
+        Column(key, f"α = {alpha}", TASKS[task]) for (task, alpha), key in KEYS.items()
+    )
     return (
-        (*found, Column(STAND_IN, "α = 0.1", STAND_IN_NAME))
+        (*paper_columns, Column(STAND_IN, "α = 0.1", STAND_IN_NAME))
         if planned(evidence, STAND_IN)
-        else found
+        else paper_columns
     )
 
 

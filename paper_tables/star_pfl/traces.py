@@ -19,9 +19,9 @@ from repfl.paper_tables.star_pfl.settings import PAPER, STAND_IN_NAME
 
 PREFIX = "note/trace/"
 RECENT = 10
-"""Updates that stability looks back on, as the paper's server does."""
+"""Updates in the stability of a parameter, as in the paper's server."""
 SHOWN = 0
-"""The client of figure 1."""
+"""The client in figure 1."""
 UNSTATED = (
     "The paper states neither the partition, nor the client, nor which parameters were drawn. Ours:"
     " FedAvg, two entries of each weight tensor, at one and two thirds of its length."
@@ -41,7 +41,7 @@ class Traces:
     labels: np.ndarray  # [clients], each client's most frequent class
     entries: tuple[str, ...]
     run: str
-    """Which data and seed."""
+    """Data set and seed."""
 
     @property
     def updates(self) -> np.ndarray:
@@ -59,7 +59,7 @@ class Traces:
 
 
 def read(evidence: Evidence) -> Traces | str:
-    """The recorded traces, or why there are none."""
+    """Return the recorded traces, or the reason why there are none."""
     done = pick(evidence, done=True)
     if done.empty:
         return why_missing(evidence.cells, evidence.scale)
@@ -67,11 +67,11 @@ def read(evidence: Evidence) -> Traces | str:
         str(done.iloc[0]["id"]),
         f"{done.iloc[0]['column_label']}, seed {done.iloc[0]['seed']}",
     )
-    kept = evidence.rounds([cell], PREFIX)
-    if kept["round"].nunique() < 3:
+    rounds = evidence.rounds([cell], PREFIX)
+    if rounds["round"].nunique() < 3:
         return f"cell {cell[:12]} holds no traces of three rounds or more"
-    parts = kept["name"].str.removeprefix(PREFIX).str.split("/", n=1, expand=True)
-    table = kept.assign(client=parts[0].astype(int), entry=parts[1])
+    parts = rounds["name"].str.removeprefix(PREFIX).str.split("/", n=1, expand=True)
+    table = rounds.assign(client=parts[0].astype(int), entry=parts[1])
     entries = tuple(name for name in dict.fromkeys(table["entry"]) if name != "label")
     labels = (
         table[table["entry"] == "label"]
@@ -121,14 +121,14 @@ def _figure(
 
 
 MOVING = 0.9
-"""An entry of this drift or more is said to move one way."""
+"""From this drift on an entry counts as moving one way."""
 
 
 # -- figure 1 --------------------------------------------------------------------------------------
 
 
 def fig1(evidence: Evidence) -> Result:
-    """Values of one client's parameters, and whether large ones are settled ones."""
+    """Return figure 1: values of one client's parameters, and size against stability."""
     title = "Figure 1: fluctuation of single parameters of a local model"
     what = (
         "Left: some parameters of one client's model after local training; the one that drifts most"
@@ -138,7 +138,7 @@ def fig1(evidence: Evidence) -> Result:
 
 
 def trace_data(traces: Traces) -> pd.DataFrame:
-    """What figure 1 draws: the shown client's values by round, and every client's size and
+    """Return the data of figure 1: the shown client's values by round, and every client's size and
     stability.
     """
     rounds, _, count = traces.values.shape
@@ -171,21 +171,21 @@ def draw_traces(sheet: NewCanvas, traces: Traces) -> Canvas:
     """Draw trajectories beside a scatter."""
     canvas = sheet(10, 3.6)
     left, right = figure_style.panels(canvas, 2, 2)
-    own = traces.stability[SHOWN]
-    marked = {int(own.argmax()): ("drifts most", 0), int(own.argmin()): ("drifts least", 1)}
+    drift = traces.stability[SHOWN]
+    marked = {int(drift.argmax()): ("drifts most", 0), int(drift.argmin()): ("drifts least", 1)}
     steps = np.arange(1, len(traces.values) + 1)
-    for place, name in enumerate(traces.entries):
+    for index, name in enumerate(traces.entries):
         style: dict[str, Any] = {"color": "0.75", "linewidth": 0.9}
-        if place in marked:
-            word, colour = marked[place]
+        if index in marked:
+            text, colour = marked[index]
             style = {"color": figure_style.PALETTE[colour], "linewidth": 1.8}
-            style |= {"label": f"{name}: {word} ({own[place]:.2f})", "zorder": 3}
-        left.plot(steps, traces.values[:, SHOWN, place], **style)
+            style |= {"label": f"{name}: {text} ({drift[index]:.2f})", "zorder": 3}
+        left.plot(steps, traces.values[:, SHOWN, index], **style)
     left.set(xlabel="Round", ylabel=f"Value at client {SHOWN}", title="Values after local training")
     left.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16))
     sizes, tensors = np.abs(traces.values[-1]), [name.split("[")[0] for name in traces.entries]
     for index, tensor in enumerate(dict.fromkeys(tensors)):
-        columns = [place for place, name in enumerate(tensors) if name == tensor]
+        columns = [index for index, name in enumerate(tensors) if name == tensor]
         right.plot(
             sizes[:, columns].ravel(),
             traces.stability[:, columns].ravel(),
@@ -202,14 +202,14 @@ def draw_traces(sheet: NewCanvas, traces: Traces) -> Canvas:
 
 
 def size_claim(traces: Traces | None, scale: str) -> Claim:
-    """Section 2: a large parameter may be settled while a small one moves."""
-    rho, told = float("nan"), "no traces"
+    """Return the claim of section 2 that large parameters may be settled while small ones move."""
+    rho, detail = float("nan"), "no traces"
     if traces is not None:
         points = _points(traces)
-        told = "all parameters are equally stable"
+        detail = "all parameters are equally stable"
         if points["stability"].nunique() > 1:
             rho = float(stats.spearmanr(points["value"].abs(), points["stability"]).statistic)
-            told = (
+            detail = (
                 f"Spearman's ρ = {rho:.2f} over {len(points)} parameters of {len(traces.labels)}"
                 " clients (one seed)"
             )
@@ -217,7 +217,7 @@ def size_claim(traces: Traces | None, scale: str) -> Claim:
         "size-no-guide-to-stability",
         "Absolute value is no guide to stability (rank correlation between −0.5 and 0.5)",
         abs(rho) < 0.5 if rho == rho else None,
-        told,
+        detail,
         scale,
         full_scale_only=stands_in(traces),
     )
@@ -232,7 +232,7 @@ def stands_in(traces: Traces | None) -> bool:
 
 
 def fig2(evidence: Evidence) -> Result:
-    """Drift per parameter and client, clients with the same label side by side."""
+    """Return figure 2: drift per parameter and client, ordered by label."""
     title = "Figure 2: parameter stability among clients"
     what = (
         "Every client holds images of one class; clients are ordered by it. Dark: settled; light:"
@@ -247,7 +247,7 @@ def labelled_points(traces: Traces) -> pd.DataFrame:
 
 
 def draw_stability(sheet: NewCanvas, traces: Traces) -> Canvas:
-    """Draw a heat map with a line between classes: what is settled stands out."""
+    """Draw a heat map with a line between classes; dark entries are settled."""
     canvas = sheet(7.5, 5.2)
     (panel,) = figure_style.panels(canvas, 1, 1)
     order = np.argsort(traces.labels, kind="stable")
@@ -269,25 +269,27 @@ def draw_stability(sheet: NewCanvas, traces: Traces) -> Canvas:
 
 
 def label_claim(traces: Traces | None, scale: str) -> Claim:
-    """Section 2: clients with the same label have the same parameters settled."""
-    found, told = None, "no traces"
+    """Return the claim of section 2 that clients with equal labels have equal parameters
+    settled.
+    """
+    answer, detail = None, "no traces"
     if traces is not None:
         gaps = np.abs(traces.stability[:, None] - traces.stability[None]).mean(2)
-        alike = traces.labels[:, None] == traces.labels[None]
+        same_label = traces.labels[:, None] == traces.labels[None]
         others = ~np.eye(len(traces.labels), dtype=bool)
-        within, between = gaps[alike & others], gaps[~alike]
-        told = "no two clients share a label, or all do"
+        within, between = gaps[same_label & others], gaps[~same_label]
+        detail = "no two clients share a label, or all do"
         if len(within) and len(between):
-            found = bool(within.mean() < between.mean())
-            told = (
+            answer = bool(within.mean() < between.mean())
+            detail = (
                 f"mean difference of stability {within.mean():.3f} within a class,"
                 f" {between.mean():.3f} between classes (one seed)"
             )
     return Claim(
         "same-label-same-stability",
         "Clients with data of the same label have more similar stability than others",
-        found,
-        told,
+        answer,
+        detail,
         scale,
         full_scale_only=stands_in(traces),
     )

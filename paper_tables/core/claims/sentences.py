@@ -34,7 +34,7 @@ def describe_side(side: Side, condition: Condition, about: Form | Sequence[Form]
     if about:  # leads over several rows: the one over the best of them
         leads = {form: lead for form in about if (lead := side.estimate(form))}
         form = min(leads, key=lambda form: leads[form].value)
-        rival = next(place[0] for place, factor in form.factors.items() if factor < 0)
+        rival = next(key[0] for key, factor in form.factors.items() if factor < 0)
         return f"{leads[form].format()} against {rival}"
     gaps = [estimate for leaf in leaves if (estimate := side.estimate(leaf.difference))]
     if count == 1:

@@ -100,7 +100,7 @@ def same_work(
         for key, label in columns.items()
         for own, other in pairs
     }
-    measured = {place: ratio for place, ratio in ratios.items() if ratio == ratio}
+    measured = {pair: ratio for pair, ratio in ratios.items() if ratio == ratio}
     return claim_on_numbers(
         name,
         text,

@@ -169,7 +169,7 @@ def at_the_end(
     """Draw reported values as diamonds behind the last round, in the colours of their lines."""
     first = axes.get_xlim()[0]
     axes.set_xlim(first, last + 0.08 * (last - first))
-    for place, (label, value) in enumerate(values.items()):
+    for index, (label, value) in enumerate(values.items()):
         axes.plot(
             [last + 0.05 * (last - first)],
             [value],
@@ -177,7 +177,7 @@ def at_the_end(
             color=styles[label]["color"],
             markerfacecolor="white",
             markersize=4.5,
-            label=f"_{name}" if place else name,
+            label=f"_{name}" if index else name,
         )
 
 

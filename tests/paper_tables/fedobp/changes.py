@@ -83,7 +83,7 @@ def quantile_spreads(evidence: Doctored, result: Result, calmest: str) -> Sequen
 
 def sweep_verdicts(evidence: Doctored, result: Result, verdict: str) -> Sequence[Claim]:
     data = pd.DataFrame({"source": ["a", "b", "c"], "verdict": verdict})
-    return (optima._met(data, "paper"),)
+    return (optima._sweeps_met(data, "paper"),)
 
 
 def sweeps(evidence: Doctored, result: Result, middle: float) -> Sequence[Claim]:
