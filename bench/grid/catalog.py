@@ -291,16 +291,14 @@ def find_recipe(
     from repfl.bench.grid.grid import SCALES
 
     available = recipes(files)
-    matches = [
-        full_name for full_name in available if name in (full_name, full_name.partition("/")[2])
-    ]
-    if not matches:
+    names = [each for each in available if name in (each, each.partition("/")[2])]
+    if not names:
         raise unknown("recipe", name, available)
-    if len(matches) > 1:
-        raise UserError(f"recipe {name!r} is in several papers: say {' or '.join(matches)}")
-    grid, recipe = available[matches[0]]
+    if len(names) > 1:
+        raise UserError(f"recipe {name!r} is in several papers: say {' or '.join(names)}")
+    grid, recipe = available[names[0]]
     scales = grid.file.scales
     scale = scale or max(scales, key=SCALES.index)
     if scale not in scales:
         raise unknown("scale", scale, scales)
-    return matches[0], grid.recipe(recipe, scale), scale, scales[scale].seeds[0]
+    return names[0], grid.recipe(recipe, scale), scale, scales[scale].seeds[0]

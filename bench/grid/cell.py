@@ -125,9 +125,7 @@ def build_cell(
 
 
 def _input_hashes(method_entry: Entry, location: str) -> dict[str, str]:
-    """Hash the files that a method declares, whose paths are relative to the folder of its
-    module.
-    """
+    """Hash the files that a method declares, relative to the folder of its module."""
     folder = Path(str(sys.modules[method_entry.cls.__module__].__file__)).parent
     try:
         return {name: _hash(folder / name, _state(folder / name)) for name in method_entry.files}

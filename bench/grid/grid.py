@@ -91,7 +91,7 @@ class Grid:
     # -- whether all that a file names is there ----------------------------------------------------
 
     def _check(self) -> None:
-        """Raise an error for a grid file that is not valid: what is wrong, where, and what would be
+        """Raise an error for an invalid grid file: what is wrong, where, and what would be
         valid.
         """
         file = self.file

@@ -24,9 +24,7 @@ def entry(name: str, location: str = "") -> Entry:
 
 
 def find_entry(name: str) -> Entry | None:
-    """Return the registry entry of a method; None if it is not registered, as for some old
-    records.
-    """
+    """Return the registry entry of a method; None if it is not registered here."""
     return _registry().get(name)
 
 
@@ -53,10 +51,8 @@ def hyperparameters(name: str, overrides: Mapping[str, Any], location: str = "")
 @cache
 def _optional(cls: type) -> frozenset[str]:
     """Return the hyper-parameters that may be None and are not text."""
-    properties = adapter(cls).json_schema().get("properties", {})
-    kinds = {
-        key: {each.get("type") for each in f.get("anyOf", ())} for key, f in properties.items()
-    }
+    fields = adapter(cls).json_schema().get("properties", {})
+    kinds = {key: {each.get("type") for each in f.get("anyOf", ())} for key, f in fields.items()}
     return frozenset(key for key, each in kinds.items() if "null" in each and "string" not in each)
 
 

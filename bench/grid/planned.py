@@ -1,6 +1,4 @@
-"""Planned cells: cells with their row and column in a table or figure, from the blocks of a
-grid.
-"""
+"""Planned cells: cells with their row and column in a table or figure, from a grid's blocks."""
 
 from __future__ import annotations
 

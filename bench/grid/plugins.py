@@ -163,8 +163,8 @@ def _importing(what: str, path: Path | None = None) -> Iterator[list[Path]]:
 
     Yields a list for the file that all new names come from.
     """
-    registry = registries()
-    had = {kind: dict(names) for kind, names in registry.items()}
+    kinds = registries()
+    had = {kind: dict(names) for kind, names in kinds.items()}
     settings_before, files = settings(), list[Path]()
     try:
         try:
@@ -177,14 +177,12 @@ def _importing(what: str, path: Path | None = None) -> Iterator[list[Path]]:
                 f"{what}: changes {changed}, and with it the results of other methods; pass it to"
                 " what the method calls"
             )
-        added = [
-            (kind, name) for kind, names in registry.items() for name in names.keys() - had[kind]
-        ]
+        added = [(kind, name) for kind, names in kinds.items() for name in names.keys() - had[kind]]
         for kind, name in added:
             if not NAME.fullmatch(name):
                 raise no_name(kind, name, what, f"my-{kind}")
     except UserError:
-        for kind, names in registry.items():
+        for kind, names in kinds.items():
             names.clear()
             names.update(had[kind])
         raise

@@ -62,11 +62,10 @@ def space_of(
                 f"method {method!r}: search of {name} = {{{kind!r}: {limits}}} is not valid; valid:"
                 ' as in {"log": [0.01, 1]}'
             )
-        for bound in limits:
-            hyperparameters(method, {name: bound}, "the ends of its search")
-    space = {name: bound for name, bound in declared.items() if name not in fixed} | dict(
-        grid_ranges
-    )
+        for each in limits:
+            hyperparameters(method, {name: each}, "the ends of its search")
+    space = {name: each for name, each in declared.items() if name not in fixed}
+    space |= grid_ranges
     if not space or len(space) > MAX_DIMENSIONS:
         raise UserError(
             f"{location}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to"

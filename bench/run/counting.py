@@ -55,8 +55,6 @@ class RoundCounter:
         first = set(range(1, FIRST + 1))
         if self.rounds < MIN_ROUNDS or not first | self.typical <= self.counted.keys():
             return {}
-        typical_count = median(self.counted[number] for number in self.typical)
-        total = (
-            sum(self.counted[number] for number in first) + (self.rounds - FIRST) * typical_count
-        )
+        typical = median(self.counted[number] for number in self.typical)
+        total = sum(self.counted[number] for number in first) + (self.rounds - FIRST) * typical
         return {"clients": clients, "rounds": self.rounds, "multiply_adds": round(total)}

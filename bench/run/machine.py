@@ -98,11 +98,9 @@ def memory_bytes(device: str) -> tuple[int, int]:
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         ):
             with suppress(OSError, ValueError):  # no such file, or the word "max"
-                max_bytes = int((folder / limit).read_text())
-                total = min(total, max_bytes)
-                free = min(
-                    free, max_bytes - int((folder / used).read_text()) + _reclaimable(folder)
-                )
+                most = int((folder / limit).read_text())
+                total = min(total, most)
+                free = min(free, most - int((folder / used).read_text()) + _reclaimable(folder))
     return free, total
 
 

@@ -148,9 +148,7 @@ def norms(run: Run) -> dict[str, float]:
 
 
 def _groups(params: Sequence[Slice]) -> Iterator[tuple[str, list[Slice]]]:
-    """Yield tensors by kind, those of the head separately, in the order in which groups first
-    appear.
-    """
+    """Yield tensors by kind, the head's separately, in the order in which groups first appear."""
     names = [f"head.{part.kind}" if part.head else part.kind for part in params]
     for group in dict.fromkeys(names):
         yield group, [part for part, groups in zip(params, names, strict=True) if groups == group]

@@ -222,9 +222,7 @@ def _until_done(
     stop: Stop,
     ending: Ending,
 ) -> None:
-    """Execute tasks; then wait for cells that other runners have locked, and run what they
-    leave.
-    """
+    """Execute tasks; then wait for cells that others have locked, and run what they leave."""
     store, waiting, (name, workers) = Store(options.results), list(tasks), executor_and_workers
     while waiting:
         busy: dict[str, str] = {}

@@ -47,9 +47,7 @@ class Options:
     track: str = ""
     """The tracker of every cell, such as tensorboard."""
     norms: bool = False
-    """Record the size of every group of state tensors after every round, for the regression
-    gate.
-    """
+    """Record the size of state tensors after every round, for the regression gate."""
 
 
 @dataclass(frozen=True)

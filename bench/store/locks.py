@@ -69,9 +69,7 @@ def is_locked(store: Store, cell: str) -> bool:
 
 
 def holder(store: Store, cell: str) -> str:
-    """Return a message on the marker file of a cell if its process is on another machine, else an
-    empty text.
-    """
+    """Return a message if a cell's marker file is of another machine's process, else ""."""
     path = path_of(store, cell)
     try:
         process, host, *_ = path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -207,9 +207,7 @@ class Store:
         return load_file(path)
 
     def verify(self, record: Record) -> None:
-        """Verify the fields that readers rely on, every sibling file, and that there is no other
-        file.
-        """
+        """Verify the fields that readers rely on and every sibling file; refuse other files."""
         if problem := shape_problem(record.status, record.metrics, record.provenance):
             raise Corrupt(f"{self.folder(record.id) / 'record.json'}: {problem}; {RERUN}")
         for name in record.files:

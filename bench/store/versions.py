@@ -38,10 +38,8 @@ def of_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
 
     recipe = cell["recipe"]
     rule = (recipe.get("partition") or {}).get("rule")
-    versions = {
-        "engine": ENGINE,
-        "method": _registered("method", cell["method"], methods()).version,
-    }
+    method = _registered("method", cell["method"], methods())
+    versions = {"engine": ENGINE, "method": method.version}
     try:
         versions["dataset"] = registry.get(recipe["dataset"]).version
     except DataError:

@@ -55,9 +55,7 @@ class MethodMeans:
 
     @property
     def half_widths(self) -> pd.Series:
-        """Half of the 95 % interval of each mean, without effects that all methods of a study
-        share.
-        """
+        """Half of the 95 % interval of each mean, without effects common to all methods."""
         return self.pairs.half_widths.reindex(self.means.index)
 
 

@@ -23,9 +23,7 @@ Value = tuple[float, float]
 def _values(stats: MethodMeans, column: str) -> dict[tuple[str, str], Value]:
     """Return the means of methods, each with half of its interval."""
     rows = zip(stats.means.index, stats.means, stats.half_widths, strict=True)
-    return {
-        (str(method), column): (float(mean), float(half_width)) for method, mean, half_width in rows
-    }
+    return {(str(method), column): (float(mean), float(half)) for method, mean, half in rows}
 
 
 def table1(evidence: Evidence) -> Table:
@@ -128,7 +126,7 @@ def table4(evidence: Evidence) -> Table:
     """Return what tuning adds: tuned alike beside the values that papers print."""
     view = View(evidence)
     columns: list[Column] = []
-    values: dict[tuple[str, str], Value] = {}
+    cells: dict[tuple[str, str], Value] = {}
     for key, label in view.columns.items():
         columns += [
             view.best(Column(f"{key}/tuned", "tuned", label)),
@@ -137,11 +135,9 @@ def table4(evidence: Evidence) -> Table:
         ]
         for name, scores in (("tuned", view.shown_scores), ("printed", view.printed)):
             means = analysis.method_means(scores, key).means
-            values |= {
-                (str(method), f"{key}/{name}"): (mean, nan) for method, mean in means.items()
-            }
+            cells |= {(str(method), f"{key}/{name}"): (mean, nan) for method, mean in means.items()}
         gains = analysis.gains(view.shown_scores, view.printed, key)
-        values |= _values(gains, f"{key}/gain")
+        cells |= _values(gains, f"{key}/gain")
     return _table(
         view,
         "table4",
@@ -149,7 +145,7 @@ def table4(evidence: Evidence) -> Table:
         "Tuned: as in Table 1. As printed: one run per study with the values of the method's own"
         " paper and a common learning rate of 0.05. Gain: their paired difference.",
         columns,
-        values,
+        cells,
         findings.tuning,
     )
 

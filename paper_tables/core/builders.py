@@ -76,9 +76,7 @@ def table(
 
 
 MAX_WRONG_SHARE = 0.1
-"""If more than this share of wrong pairs lie within the margin, a verdict hardly distinguishes
-methods.
-"""
+"""Share of wrong pairs within the margin above which a verdict hardly distinguishes methods."""
 
 
 def indistinct_columns(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:

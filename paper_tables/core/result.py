@@ -54,7 +54,7 @@ class Claim:
     sources: tuple[str, ...] = ()
     """File and line of the published numbers that are in this claim and in no table."""
     free: bool = False
-    """Whether it does not depend on the scale of runs: bytes, counts, identities, and printed
+    """Whether it is independent of the scale of runs: bytes, counts, identities, printed
     numbers.
     """
     settings: bool = False

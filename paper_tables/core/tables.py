@@ -243,9 +243,7 @@ def requested_numbers(
 
 
 def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
-    """Return the accuracies of a figure's lines in the long form of a table, without published
-    numbers.
-    """
+    """Return the accuracies of a figure's lines as a long table without published numbers."""
     planned, no_cells = places(evidence), evidence.cells.iloc[:0]
     cells = [
         {

@@ -118,17 +118,16 @@ TRENDS = (
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Return claims on the accuracies that the text quotes, and on the trends of Table V."""
-    quoted = []
+    sentences = []
     for name, (words, cells) in QUOTED.items():
         rows = pd.concat([_quoted(evidence, PRINTED[short], norm) for short, norm in cells])
         met = (
             near(cell(norm, key(short)), value, slack=ROUNDED, margin=MARGIN)
             for (short, norm), value in zip(cells, rows["value"], strict=True)
         )
-        quoted.append(
-            Sentence(name, words, every(met), tuple(rows["source"]), full_scale_only=True)
-        )
-    return judge_all(frame, evidence.scale, (*quoted, *TRENDS))
+        sources = tuple(rows["source"])
+        sentences.append(Sentence(name, words, every(met), sources, full_scale_only=True))
+    return judge_all(frame, evidence.scale, (*sentences, *TRENDS))
 
 
 ROUNDED = 0.0051

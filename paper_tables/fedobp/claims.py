@@ -96,9 +96,7 @@ RIVALS = {
 
 
 def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> tuple[Claim, ...]:
-    """Return one claim per margin that section V-B states, over the best other method or one
-    rival.
-    """
+    """Return one claim per margin of section V-B, over the best other method or one rival."""
     sentences = []
     for (short, alpha, metric), words in STATED.items():
         if short not in shorts:

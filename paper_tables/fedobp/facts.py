@@ -290,8 +290,8 @@ def _masks(scale: str, counted: Counts, masks: Counts) -> Claim:
 def _share(
     scale: str, rows: pd.DataFrame, numbers: tuple[Counts, Counts, Counts], has_counts: bool
 ) -> Claim:
-    """Return the claim on the share. A mask has whole entries, so one entry above the stated share
-    is no contradiction.
+    """Return the claim on the share; masks have whole entries, so one entry above it is no
+    exception.
     """
     printed, counted, sizes = numbers
     bound = stated(rows) / 100

@@ -224,9 +224,7 @@ def fixed(evidence: Evidence) -> Claim:
 
 
 def axis(evidence: Evidence) -> Claim:
-    """Return the claim on the number of epochs on the paper's axis, compared with the rounds in its
-    text.
-    """
+    """Return the claim on the epochs on the paper's axis, compared with the rounds in its text."""
     rows = select(evidence.published, metric="epochs_on_axis")
     rounds = stated(select(evidence.published, table="text V-A", metric="rounds"))
     same = rounds == stated(rows)

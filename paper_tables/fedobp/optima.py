@@ -212,9 +212,7 @@ NINE_TENTHS = 0.9
 
 
 def _rise_and_fall(data: pd.DataFrame, scale: str) -> Claim:
-    """Return the claim of section V-D that accuracy first rises with the quantile and then
-    falls.
-    """
+    """Return the claim of section V-D that with the quantile accuracy first rises, then falls."""
 
     def over_ends(version: str, side: str) -> dict[str, float]:
         lines = data[(data["version"] == version) & data[side].notna()]

@@ -47,9 +47,7 @@ SIZES_LOST = (
 
 
 def fig2(evidence: Evidence) -> Figure:
-    """Return figure 2: one panel per data set, one line per method, and Table 1's reported
-    values.
-    """
+    """Return figure 2: one panel per data set, one line per method, with Table 1's values."""
     evidence = folded(evidence)
     data = round_curves(evidence)
     printed = {

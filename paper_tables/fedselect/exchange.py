@@ -63,9 +63,7 @@ def equals_fedavg(evidence: Evidence) -> Claim:
 
 
 def within_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
-    """Return the claim of section 4.4 that α is an upper limit; true for the paper's rules, not for
-    the code's.
-    """
+    """Return the claim of section 4.4 that α is an upper limit; the code's rules exceed it."""
     name, text = "within-limit", "The personal share never exceeds α"
     table = shares.dropna(subset="ours").groupby("row")["ours"].max()
     over = {

@@ -24,7 +24,7 @@ from repfl.paper_tables.star_pfl.settings import (
 )
 
 PER_CLIENT = "Comm refers to the average communication cost of each client in each round"
-LEAST_COST = (
+LOWEST = (
     "Star-PFL has the least communication and local computation cost in each round among FL-based"
     " baselines"
 )
@@ -58,9 +58,7 @@ def less(name: str, text: str, pairs: list[tuple[str, str]], columns: list[str])
 COSTS = [f"{task}/{name}" for task in TASKS for name in ("comm", "flops")]
 ROUNDS = [f"{task}/rounds" for task in TASKS]
 ORDERS = (
-    less(
-        "least-cost-per-round", LEAST_COST, [(OURS, row) for row in FEDERATED if row != OURS], COSTS
-    ),
+    less("least-cost-per-round", LOWEST, [(OURS, row) for row in FEDERATED if row != OURS], COSTS),
     less("faster-than-fedbn-fedap", FASTER, [(OURS, "FedBN"), (OURS, "FedAP")], ROUNDS),
     less("slower-than-lotteryfl", SLOWER, [("LotteryFL", OURS)], ROUNDS),
 )

@@ -77,13 +77,9 @@ DESK = (
 
 def columns(evidence: Evidence) -> tuple[Column, ...]:
     """The paper's six columns, and the stand-in where it is planned."""
-    paper_columns = tuple(
-        Column(key, f"α = {alpha}", TASKS[task]) for (task, alpha), key in KEYS.items()
-    )
+    six = tuple(Column(key, f"α = {alpha}", TASKS[task]) for (task, alpha), key in KEYS.items())
     return (
-        (*paper_columns, Column(STAND_IN, "α = 0.1", STAND_IN_NAME))
-        if planned(evidence, STAND_IN)
-        else paper_columns
+        (*six, Column(STAND_IN, "α = 0.1", STAND_IN_NAME)) if planned(evidence, STAND_IN) else six
     )
 
 

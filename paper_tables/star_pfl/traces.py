@@ -269,9 +269,7 @@ def draw_stability(sheet: NewCanvas, traces: Traces) -> Canvas:
 
 
 def label_claim(traces: Traces | None, scale: str) -> Claim:
-    """Return the claim of section 2 that clients with equal labels have equal parameters
-    settled.
-    """
+    """Return the claim of section 2 that equal labels have equal parameters settled."""
     answer, detail = None, "no traces"
     if traces is not None:
         gaps = np.abs(traces.stability[:, None] - traces.stability[None]).mean(2)

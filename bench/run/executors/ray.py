@@ -149,8 +149,8 @@ class Mailbox:
 
 
 class Messenger:
-    """Sends a cell's rounds to the mailbox; reads each answer with the next message, without
-    waiting.
+    """Sends a cell's rounds to the mailbox, without waiting: answers are read at the next
+    message.
     """
 
     def __init__(self, mailbox: Any) -> None:

@@ -115,9 +115,7 @@ def near(form: Form, stated: float, *, slack: float, margin: float) -> Condition
 
 
 def led_by(leads: Iterable[Form], stated: float, *, slack: float, margin: float) -> Condition:
-    """Require the smallest of several leads to be a stated number: none is smaller, and one is no
-    larger.
-    """
+    """Require the smallest of several leads to be a stated number."""
     all_leads = list(leads)
 
     def not_negative(gap: Form) -> Condition:

@@ -43,13 +43,11 @@ def smoothest(
             pair = changes.reindex([(key, own), (key, rival)]).dropna(axis="columns")
             if not pair.shape[1]:
                 continue
-            own_change, rival_change = pair.mean(axis="columns")
+            own_mean, other = pair.mean(axis="columns")
             compared += 1
             seeds.append(pair.shape[1])
-            if rival_change < own_change:
-                smoother.append(
-                    f"{rival} {rival_change:.2f} against {own_change:.2f} points a round"
-                )
+            if other < own_mean:
+                smoother.append(f"{rival} {other:.2f} against {own_mean:.2f} points a round")
         answers.append(False if smoother else True if compared == len(rivals) else None)
         if compared:
             parts.append(

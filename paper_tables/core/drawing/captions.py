@@ -33,8 +33,7 @@ def caption(
     evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool = True, size: str = ""
 ) -> str:
     """Return a caption: what is shown, metric and rule if it is accuracy, scale, seeds and floor.
-    `size` replaces the name of the scale. Finished runs are described, or the planned ones if none
-    is.
+    `size` replaces the scale's name. It describes the finished runs, or else the planned ones.
     """
     cells = evidence.cells
     if cells.empty:

@@ -33,9 +33,7 @@ class Pairs:
 
     @property
     def half_widths(self) -> pd.Series:
-        """Half of the 95 % interval of each row's mean, without effects that all rows of a study
-        share.
-        """
+        """Half of the 95 % interval of each row's mean, without effects common to all rows."""
         variances = self.variances
         widths = half_width(variances["variance"], variances["df"], 1 / max(1, self.blocks))
         return pd.Series(widths, index=variances.index, dtype=float)
@@ -107,21 +105,14 @@ def moderated(variances: pd.Series, df: pd.Series) -> pd.DataFrame:
     groups = pd.DataFrame(
         {"setting": names, "variance": variances.to_numpy().clip(1e-12), "df": df.to_numpy()}
     ).assign(shared=False)
-    pooled_variances = [
+    moved = [
         pooled(noise.predict(groups.drop(index=index)), (row["variance"], row["df"]))
         for index, row in groups.iterrows()
     ]
     # a noisy row among quiet ones would look too quiet: no variance is made smaller
     raw = groups["variance"]
-    table = {
-        "variance": [
-            max(variance.variance, floor)
-            for variance, floor in zip(pooled_variances, raw, strict=True)
-        ]
-    }
-    return pd.DataFrame(
-        table | {"df": [variance.df for variance in pooled_variances]}, index=variances.index
-    )
+    table = {"variance": [max(each.variance, v) for each, v in zip(moved, raw, strict=True)]}
+    return pd.DataFrame(table | {"df": [each.df for each in moved]}, index=variances.index)
 
 
 def against_leader(wide: pd.DataFrame, leader: str) -> pd.DataFrame:

@@ -87,9 +87,7 @@ def paired(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def constant_floor(done: pd.DataFrame, name: str) -> float:
-    """Return the accuracy of a constant prediction in percent: the mean over finished cells that
-    have it.
-    """
+    """Return a constant prediction's accuracy in percent: mean over finished cells that have it."""
     floors = constant_floors(done, name)
     finite = floors[np.isfinite(floors)]
     return float(finite.mean()) if len(finite) else nan

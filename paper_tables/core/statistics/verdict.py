@@ -235,11 +235,9 @@ def readings(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     ]
     lines = {}
     for reading in Reading:
-        if any(reading in by_reading for _, by_reading in cells):
-            counts = Counter(
-                by_reading.get(reading, (verdict, False))[0] for verdict, by_reading in cells
-            )
-            used = sum(by_reading.get(reading, ("", False))[1] for _, by_reading in cells)
+        if any(reading in each for _, each in cells):
+            counts = Counter(each.get(reading, (verdict, False))[0] for verdict, each in cells)
+            used = sum(each.get(reading, ("", False))[1] for _, each in cells)
             lines[str(reading)] = {
                 **{str(v): counts[v] for v in Verdict if v not in UNJUDGED},
                 "used": used,
