@@ -9,7 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core.evidence import Evidence, first, scores, values_of, why_missing
+from repfl.paper_tables.core.evidence import (
+    Evidence,
+    first,
+    scores,
+    values_of,
+    weakest_tier,
+    why_missing,
+)
 from repfl.paper_tables.core.statistics import intervals
 from repfl.paper_tables.core.statistics.intervals import Prior
 from repfl.paper_tables.core.statistics.noise import pool
