@@ -12,7 +12,7 @@ from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.analysis import MethodMeans
 from repfl.paper_tables.board.view import ALONE, View
 from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.evidence import Evidence, weakest_tier, why_missing
+from repfl.paper_tables.core.evidence import Evidence, tier_of, why_missing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
 
 PAPER = "board"
@@ -203,7 +203,7 @@ def _line(
         "low": value - half_width,
         "high": value + half_width,
         "df": nan,
-        "tier": weakest_tier(cells),
+        "tier": tier_of(cells),
         "reason": why_missing(cells, view.evidence.scale),
         "scale": view.evidence.scale,
         "floor": nan,

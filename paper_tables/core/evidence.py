@@ -184,7 +184,7 @@ TIERS = ("measured", "confirmed")
 STALE = "stale"
 
 
-def weakest_tier(cells: pd.DataFrame) -> str:
+def tier_of(cells: pd.DataFrame) -> str:
     """Return the weakest tier among finished cells, and whether any is stale; empty if all were
     computed here, by today's versions.
     """

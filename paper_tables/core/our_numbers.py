@@ -13,8 +13,8 @@ from repfl.paper_tables.core.evidence import (
     Evidence,
     first,
     scores,
+    tier_of,
     values_of,
-    weakest_tier,
     why_missing,
 )
 from repfl.paper_tables.core.statistics import intervals
@@ -85,7 +85,7 @@ def gather(
         "scale": scale,
         "floor": constant_floor(done, floor),
         "method": str(first(cells, "method", "")),
-        "tier": weakest_tier(cells),
+        "tier": tier_of(cells),
         "ids": tuple(values_of(done, "id")),
         "by_seed": _by_seed(done, values, floor, clients),
     }

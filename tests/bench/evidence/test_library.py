@@ -18,7 +18,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Store
-from repfl.paper_tables.core.evidence import weakest_tier
+from repfl.paper_tables.core.evidence import tier_of
 from tests.bench.conftest import Compute
 
 
@@ -58,11 +58,11 @@ def test_a_number_of_an_earlier_version_is_marked(
 ) -> None:
     items = planned(grid)
     compute(Task(items[0].cell))
-    assert weakest_tier(evidence(items, store).cells) == ""
+    assert tier_of(evidence(items, store).cells) == ""
     monkeypatch.setattr(core, "ENGINE", core.ENGINE + 1)
     cells = evidence(items, store).cells
     assert list(cells["tier"]) == ["stale"] + [""] * 7
-    assert weakest_tier(cells) == "stale"
+    assert tier_of(cells) == "stale"
 
 
 def test_only_the_named_curves_are_read(grid: Path, store: Store, compute: Compute) -> None:
