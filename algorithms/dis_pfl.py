@@ -155,9 +155,9 @@ class DisPFL(Method[HP]):
         """Return masks without the `swaps` [K] entries of smallest magnitude, and with as many of
         the highest scores among all that are then empty  [K, n] bool.
         """
-        kept = mask & ~topk_mask(torch.where(mask, -w.abs(), -torch.inf), swaps)
+        remaining = mask & ~topk_mask(torch.where(mask, -w.abs(), -torch.inf), swaps)
         lowest = -1.0 if scores.is_floating_point() else torch.iinfo(scores.dtype).min
-        return kept | topk_mask(scores.masked_fill(kept, lowest), swaps)
+        return remaining | topk_mask(scores.masked_fill(remaining, lowest), swaps)
 
     def gradients(self, fed: Federation, w: Tensor, rows: slice) -> Tensor:
         """Return the gradients of some clients' models on one mini-batch  [rows, D]."""

@@ -168,9 +168,9 @@ class FedSelect(Method[HP]):
         theta = holders_mean(fed.up(end, shared, **position), shared, weights, state["theta"])
 
         visits = state["visits"][fed.active]
-        due, known = self.is_due(visits), self.is_due(fed.to_host(visits))
+        due, due_on_cpu = self.is_due(visits), self.is_due(fed.to_host(visits))
         before = state["before"][fed.active] if self.hp.by_code else start
-        if not by_layer and bool(known.any()):
+        if not by_layer and bool(due_on_cpu.any()):
             mask = mask | (self.grow(fed, mask, (end - before).abs()) & due[:, None])
         fed.count_mask("mask", mask)
         fed.log("personal", (mask & selectable).sum() / (fed.K * selectable.sum()))
@@ -192,10 +192,10 @@ class FedSelect(Method[HP]):
         evaluation_mode = self.hp.mode == "code-eval" and fed.round > 1
         loss: Loss = cross_entropy_eval if evaluation_mode else cross_entropy
         alternates = personal.any(1) & shared.any(1)
-        known = [self.hp.by_code or bool(k) for k in fed.to_host(alternates)]
+        alternating_clients = [self.hp.by_code or bool(k) for k in fed.to_host(alternates)]
         trained = start.clone()
         for alternating in (True, False):
-            rows = [k for k in range(fed.K) if known[k] == alternating]
+            rows = [k for k in range(fed.K) if alternating_clients[k] == alternating]
             if not rows:
                 continue
             place = to_device(torch.tensor(rows), fed.device)

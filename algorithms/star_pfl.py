@@ -200,11 +200,11 @@ class StarPFL(PartialAveraging[HP]):
             fed.log(name, count / (fed.K * params.parameters))
         log_shares(fed, "active", trained)
         fed.count_mask("mask", trained)
-        kept = {
+        tracked = {
             name: fed.scatter_rows(state[name], rows)
             for name, rows in as_state("client", clients).items()
         }
-        return {"theta": new, **self.keep(state, fed, end), **as_state("server", server), **kept}
+        return {"theta": new, **self.keep(state, fed, end), **as_state("server", server), **tracked}
 
     def train_active(self, fed: Federation, start: Tensor, clients: Tracker) -> Tensor:
         """Train active entries; the first epochs' updates become the new record  [K, D]."""

@@ -214,7 +214,7 @@ class Federation(Recorder):
         models: Mapping[str, Tensor] | None = None,
         **options: Any,
     ) -> Trained:
-        """Train the active clients; return all that is known of it.
+        """Train the active clients; return models, last gradients and what was collected.
 
         `loss(model, batch, extras)` is written for one client; `models` [K, D] are further models
         that it finds in `extras`. `pull` (anchor [K, D], strength) adds the gradient of

@@ -16,7 +16,7 @@ from torch import Tensor
 from repfl.algorithms.engine.client_data import to_device
 
 Code = Literal["none", "bitmap", "index", "shorter"]
-"""How positions are told: not at all; by a bitmap; by a list of those that travel; or by the
+"""How positions are sent: not at all; by a bitmap; by a list of those that travel; or by the
 shortest of these two and a list of those that stay behind.
 """
 Direction = Literal["up", "down"]
@@ -69,8 +69,8 @@ class Ledger:
     def round(self) -> dict[str, Tensor]:
         """Bytes of this round by line  [N] each on the CPU."""
         none = torch.zeros(self.clients, dtype=torch.int64)
-        found = {line: self._round.get(line, none) for line in self.LINES}
-        return {n: none if t.is_meta else t.cpu() for n, t in found.items()}
+        lines = {line: self._round.get(line, none) for line in self.LINES}
+        return {n: none if t.is_meta else t.cpu() for n, t in lines.items()}
 
     @property
     def edges(self) -> Tensor | None:

@@ -64,8 +64,8 @@ def param(
         limits["validation_alias"] = AliasChoices(*aliases)
     if added_later:
         limits["exclude_if"] = lambda value: value == default
-    said: dict[str, Any] = {"paper": paper, "search": search}
-    return Field(default, description=doc, json_schema_extra=said, **limits)
+    schema: dict[str, Any] = {"paper": paper, "search": search}
+    return Field(default, description=doc, json_schema_extra=schema, **limits)
 
 
 @hyperparameters
@@ -170,8 +170,8 @@ FAMILIES = (
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a method without building it, and the class decorator that makes it known
-    (as `register`).
+    """The facts about a method without building it; as `register`, the class decorator that
+    registers it.
 
     `sends` says in words what crosses the network per participant and round. `version` enters the
     id of every cell: raise it whenever a change moves the method's numbers. `variants` are the
@@ -206,11 +206,11 @@ class Entry:
         return self.family == "global" and self.cls.personalize is Method.personalize
 
     def __call__(self, cls: type[M]) -> type[M]:
-        """Make a class known as a method."""
+        """Register a class as a method."""
         name, old = self.name, _REGISTRY.get(self.name)
         if not issubclass(cls, Method):
-            told = f"{cls.__name__} is no Method; write class {cls.__name__}(Method[HP])"
-            raise MethodError(f"method {name!r}: {told}")
+            problem = f"{cls.__name__} is no Method; write class {cls.__name__}(Method[HP])"
+            raise MethodError(f"method {name!r}: {problem}")
         if old and (old.cls.__module__, old.cls.__qualname__) != (cls.__module__, cls.__qualname__):
             raise MethodError(
                 f"method {name!r} is registered twice: {old.cls.__module__} and {cls.__module__}"

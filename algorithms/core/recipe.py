@@ -51,7 +51,7 @@ class Training(Protocol):
 
 
 class Evaluation(Protocol):
-    """When models are scored, and what is kept besides."""
+    """When models are scored, and what else is recorded."""
 
     @property
     def every(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What is kept of a round: scores, numbers and counts of masks."""
+"""What is recorded of a round: scores, numbers and counts of masks."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ class Recorder(Network):
         for suffix, split in (("", "test"), ("/val", "val")):
             parts = [getattr(self.data, split)[client] for client in clients]
             if any(map(len, parts)):
-                kept: list[list[Tensor]] | None = [[] for _ in clients] if names else None
-                correct, total = self.count_correct(models, split, kept)
+                logits: list[list[Tensor]] | None = [[] for _ in clients] if names else None
+                correct, total = self.count_correct(models, split, logits)
                 labels = [self.data.labels[part].cpu() for part in parts] if names else []
-                metrics = measure(names, kept or [], labels, clients) if names else {}
+                metrics = measure(names, logits or [], labels, clients) if names else {}
                 self.scores[point + suffix] = Score(torch.tensor(clients), correct, total, metrics)
 
     def count_correct(
-        self, models: Models, split: str, kept: list[list[Tensor]] | None = None
+        self, models: Models, split: str, logits: list[list[Tensor]] | None = None
     ) -> tuple[Tensor, Tensor]:
         """Count how many samples of their own split the active clients' models get right, and how
-        many there are  [K] on the device, [K]; add the logits to `kept`, a list for each client.
+        many there are  [K] on the device, [K]; add the logits to `logits`, a list for each client.
         """
         parts = [getattr(self.data, split)[client] for client in self.active_ids]
         width = 1 if self.model.random else self.stack
         with tensor_cores(self.precision, self.device):
-            hits = count_correct(self.model, models, self.data, parts, width, kept)
+            hits = count_correct(self.model, models, self.data, parts, width, logits)
         return hits, torch.tensor([len(part) for part in parts])
 
     def log(self, name: str, value: float | Tensor) -> None:

@@ -235,22 +235,22 @@ class Run:
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """Diagnostics that the recipe asked for, with the layout that explains them."""
-        found = {
+        arrays = {
             name: count.cpu().numpy().astype(np.uint16)
             for name, count in self.fed.masks_counted.items()
         }
         if self.fed.ledger.edges is not None:
-            found["edges"] = self.fed.ledger.edges.numpy()
+            arrays["edges"] = self.fed.ledger.edges.numpy()
         if self.fed.masks_counted:
             slices = self.fed.params.slices
             # statistics as records have named them from the first on
             names = [s.name.replace("running_", "") for s in slices]
-            found["layout/names"] = np.array(names)
-            found["layout/starts"] = np.array([s.start for s in slices])
-            found["layout/stops"] = np.array([s.stop for s in slices])
-            found["layout/shapes"] = np.array(["x".join(map(str, s.shape)) for s in slices])
-            found["class_counts"] = self.fed.data.class_counts.cpu().numpy()
-        return found
+            arrays["layout/names"] = np.array(names)
+            arrays["layout/starts"] = np.array([s.start for s in slices])
+            arrays["layout/stops"] = np.array([s.stop for s in slices])
+            arrays["layout/shapes"] = np.array(["x".join(map(str, s.shape)) for s in slices])
+            arrays["class_counts"] = self.fed.data.class_counts.cpu().numpy()
+        return arrays
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything that a later `restore` needs, as tensors."""

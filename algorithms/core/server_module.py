@@ -66,8 +66,8 @@ class ServerModule:
         optim.step()
         new = {self._key(name): t.detach() for name, t in tensors.items()}
         for name, leaf in trained.items():
-            kept = {k: v for k, v in optim.state[leaf].items() if isinstance(v, Tensor)}
-            new |= {f"{self.name}.optim/{name}/{k}": v for k, v in kept.items()}
+            memory = {k: v for k, v in optim.state[leaf].items() if isinstance(v, Tensor)}
+            new |= {f"{self.name}.optim/{name}/{k}": v for k, v in memory.items()}
         return new
 
     def _key(self, name: str) -> str:

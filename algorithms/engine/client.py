@@ -139,8 +139,8 @@ class Client:
         finally:
             for leaf in leaves.values():
                 leaf.requires_grad_(False)
-        found = zip(leaves.items(), grads, strict=True)
-        return {n: torch.zeros_like(t) if g is None else g for (n, t), g in found}, aux
+        pairs = zip(leaves.items(), grads, strict=True)
+        return {n: torch.zeros_like(t) if g is None else g for (n, t), g in pairs}, aux
 
     def _functional_grad(
         self, batch: Batch, loss: Loss, of: str, extras: Sequence[str], has_aux: bool

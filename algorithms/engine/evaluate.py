@@ -49,10 +49,10 @@ def count_correct(
     data: ClientData,
     parts: Sequence[Tensor],
     width: int,
-    kept: list[list[Tensor]] | None = None,
+    logits_of: list[list[Tensor]] | None = None,
 ) -> Tensor:
     """Count the correct predictions of every client's model on its own index list  [K]; add the
-    logits to `kept`, a list for each client.
+    logits to `logits_of`, a list for each client.
     """
     mixture = models.parts if isinstance(models, Mixture) else ((None, models),)
     correct = torch.zeros(len(parts), dtype=torch.int64, device=data.labels.device)
@@ -74,8 +74,8 @@ def count_correct(
             hits = logits.argmax(2) == data.labels[part]
             real = torch.arange(start, start + part.shape[1], device=index.device) < sizes[:, None]
             correct[where] += (hits & real).sum(1)
-            for k, row in enumerate(rows if kept is not None else ()):
-                kept[row].append(logits[k][real[k]].cpu())  # type: ignore[index]
+            for k, row in enumerate(rows if logits_of is not None else ()):
+                logits_of[row].append(logits[k][real[k]].cpu())  # type: ignore[index]
     return correct
 
 
@@ -97,13 +97,16 @@ def samples_at_once(data: ClientData, clients: int) -> int:
 
 
 def measure(
-    names: Sequence[str], kept: Sequence[list[Tensor]], labels: Sequence[Tensor], clients: list[int]
+    names: Sequence[str],
+    logits: Sequence[list[Tensor]],
+    labels: Sequence[Tensor],
+    clients: list[int],
 ) -> dict[str, Tensor]:
     """Return metrics of clients by name, NaN for a client without samples  [K] float64."""
     measured = {name: torch.full((len(clients),), torch.nan).double() for name in names}
     for row, client in enumerate(clients):
-        for name, values in measured.items() if kept[row] else ():
-            values[row] = METRICS[name].of(torch.cat(kept[row]), labels[row], client)
+        for name, values in measured.items() if logits[row] else ():
+            values[row] = METRICS[name].of(torch.cat(logits[row]), labels[row], client)
     return measured
 
 

@@ -49,7 +49,7 @@ METRICS: dict[str, Metric] = {}
 def register(
     name: str, *, title: str, average: Average = "clients"
 ) -> Callable[[Function], Function]:
-    """Make a metric known; `average` says how clients count."""
+    """Register a metric; `average` says how clients count."""
 
     def add(function: Function) -> Function:
         if name in METRICS or name in RESERVED:

@@ -150,9 +150,9 @@ def _seeded(build: Callable[[], Any], seed: int) -> Any:
 
 def _head_of(name: str, module: nn.Module) -> str:
     """Return the name of the last linear layer."""
-    known = dict(module.named_parameters())
+    parameters = dict(module.named_parameters())
     linear = [key for key, layer in module.named_modules() if key and isinstance(layer, nn.Linear)]
-    if not linear or not {f"{linear[-1]}.weight", f"{linear[-1]}.bias"} <= set(known):
+    if not linear or not {f"{linear[-1]}.weight", f"{linear[-1]}.bias"} <= set(parameters):
         raise ModelError(
             f"model {name!r}: its head is the last nn.Linear within it, which needs weights of its"
             " own and a bias"
@@ -164,12 +164,12 @@ def _tensors(
     module: nn.Module, head: str, name: str
 ) -> Iterator[tuple[str, tuple[int, ...], Kind, bool]]:
     """Yield name, shape, kind and whether it is the head's, layer by layer, the head last."""
-    known = dict(module.named_parameters())  # tied ones once
+    parameters = dict(module.named_parameters())  # tied ones once
     layers = {key: layer for key, layer in module.named_modules() if key != head}
     for place, layer in [*layers.items(), (head, module.get_submodule(head))]:
         prefix = f"{place}." if place else ""
         for key, value in layer.named_parameters(recurse=False):
-            if prefix + key in known:
+            if prefix + key in parameters:
                 yield prefix + key, tuple(value.shape), _kind(layer, value), place == head
         if isinstance(layer, NORMS[:3]) and layer.running_mean is not None:
             if layer.momentum is None:

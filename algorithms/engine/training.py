@@ -135,8 +135,8 @@ class Trainer:
         axes = (0, 0 if own else None, 0)
 
         def one(state: ClientState, partial: Tensors, batch: Batch) -> tuple[ClientState, Tensors]:
-            known = {name: partial.get(name) for name in masks}
-            client = Client(self.model, state, known, optimiser, functional=True)
+            own_masks = {name: partial.get(name) for name in masks}
+            client = Client(self.model, state, own_masks, optimiser, functional=True)
             step(client, batch)
             return {**client.state, LAST_GRAD: client.last_grad}, client.collected
 
@@ -166,8 +166,8 @@ class Trainer:
                         tensors = {n: t[k] for n, t in state["params/params"].items()}
                         out.keep_epoch(rows[k], plans[k].epoch[done], tensors)
         for k, row in enumerate(rows):
-            mine = {kind: {n: t[k] for n, t in named.items()} for kind, named in state.items()}
-            out.finish(row, mine, mine[LAST_GRAD])
+            result = {kind: {n: t[k] for n, t in named.items()} for kind, named in state.items()}
+            out.finish(row, result, result[LAST_GRAD])
 
     def _steps(
         self, step: Step, optimiser: Optimiser, state: ClientState, keys: Sequence[Hashable]
@@ -253,8 +253,8 @@ class _Results:
 
     def collect(self, row: int, rows: Tensors) -> None:
         for name, value in rows.items():
-            kept = self.collected.setdefault(name, [[] for _ in self.first])
-            kept[row].append(value)
+            values = self.collected.setdefault(name, [[] for _ in self.first])
+            values[row].append(value)
 
     def keep_epoch(self, row: int, epoch: int, tensors: Tensors) -> None:
         assert self.epochs is not None

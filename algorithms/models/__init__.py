@@ -34,7 +34,7 @@ OURS = tuple(MODELS)
 
 
 def register(name: str) -> Callable[[B], B]:
-    """Make a model known: a function of (channels, size, classes) that returns an `nn.Module`, or
+    """Register a model: a function of (channels, size, classes) that returns an `nn.Module`, or
     a module class whose constructor takes these.
     """
     from repfl.algorithms.engine.model import ModelError
