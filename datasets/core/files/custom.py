@@ -54,10 +54,10 @@ def from_arrays(
     def read(_: Path) -> dict[str, Arrays]:
         with _errors_of(name):
             parts = make()
-        if not isinstance(parts, Mapping):
-            told = f"returns {type(parts).__name__}; it returns splits by name"
-            raise DataError(f"{name}: the function that makes it {told}")
-        return {split: _arrays(name, split, part, len(shape)) for split, part in parts.items()}
+            if not isinstance(parts, Mapping):
+                problem = f"returns {type(parts).__name__}; it returns splits by name"
+                raise DataError(f"{name}: the function that makes it {problem}")
+            return {split: _arrays(name, split, part, len(shape)) for split, part in parts.items()}
 
     return _describe(name, read, classes, shape, embedded=True, **facts)
 
