@@ -45,7 +45,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """Return the nearest valid names, as the end of a message; case does not matter."""
     names = sorted(map(str, names))
     equal = [each for each in names if each.lower() == name.lower()]
-    return f"did you mean {' or '.join(equal)}?" if equal else data.suggest(name.lower(), names)
+    return f"did you mean {' or '.join(equal)}?" if equal else data.suggest(name, names)
 
 
 def unknown(kind: str, name: str, names: Iterable[str], location: str = "") -> UserError:

@@ -40,7 +40,7 @@ class Statuses:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        # most plans have the records that costs are learned from; the cache holds only so many
+        # most plans have the records that costs are learned from; the cache holds a limited number
         self.record = lru_cache(maxsize=2 * MAX_RECORDS)(store.get)
         self._statuses: dict[str, Status] = {}
 

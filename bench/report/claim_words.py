@@ -61,12 +61,7 @@ def claim_data(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]
 
 
 def _suggested(claim: Claim) -> str:
-    """Return which way undecided runs point, and what the paper's own numbers say."""
-    sentences = []
+    """Return which way undecided runs point."""
     if claim.settings:
-        sentences.append(f"{standing(claim).capitalize()}.")
-    elif claim.suggests is not None:
-        sentences.append(f"Our {_pointing(claim)}.")
-    if claim.printed and not claim.holds:
-        sentences.append("In the paper's own numbers it holds.")
-    return " ".join(sentences)
+        return f"{standing(claim).capitalize()}."
+    return "" if claim.suggests is None else f"Our {_pointing(claim)}."

@@ -14,7 +14,7 @@ from repfl.bench.store.reported import TRAFFIC, reported_curve
 from repfl.bench.store.store import Record
 
 MAX_CURVE_POINTS = 60
-"""Curves are thinned to about so many points; more cannot be seen."""
+"""Approximate number of points that a curve is thinned to; more cannot be seen."""
 
 
 def outcomes(

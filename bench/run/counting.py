@@ -49,8 +49,8 @@ class RoundCounter:
         self.counted[number] = counter.get_total_flops() // 2
 
     def total(self, clients: int) -> dict[str, int]:
-        """Return the sum over rounds, each of so many clients; empty for a run that is short or was
-        in part computed without counting.
+        """Return the sum over rounds of `clients` each; empty for a run that is short or was partly
+        computed without counting.
         """
         first = set(range(1, FIRST + 1))
         if self.rounds < MIN_ROUNDS or not first | self.typical <= self.counted.keys():

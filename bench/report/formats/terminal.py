@@ -23,7 +23,7 @@ COLOURS = {
 }
 STYLES = {"best": "bold", "second": "underline", "": ""}
 MAX_IN_FULL, MAX_REMARKS = 3, 4
-"""If there are more tables and figures, each is one line; of one, so many remarks are shown."""
+"""Largest number of tables and figures that are shown in full, and of remarks on each."""
 MAX_NAME_WIDTH = 40
 """Characters of a row's name in one line; a longer name is wrapped."""
 UNLIMITED_WIDTH = 10_000

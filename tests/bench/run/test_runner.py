@@ -74,12 +74,9 @@ def test_a_run_outside_the_main_thread_leaves_signals_alone() -> None:
     assert seen == [before]
 
 
-@pytest.mark.parametrize("to_group", [False, True])
-def test_a_signal_ends_a_run_cleanly(tmp_path: Path, *, to_group: bool) -> None:
-    """Also one that all processes get, as from Ctrl-C, Slurm and `timeout`."""
-    grid = slow_grid(tmp_path, rounds=10_000)
-    words = command(grid, tmp_path / "r", "--executor", "processes", "--workers", "1")
-    process = subprocess.Popen(
+def started(words: list[str | Path]) -> subprocess.Popen[str]:
+    """A run in a group of processes of its own."""
+    return subprocess.Popen(
         [sys.executable, "-m", "repfl", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -88,6 +85,14 @@ def test_a_signal_ends_a_run_cleanly(tmp_path: Path, *, to_group: bool) -> None:
         cwd=ROOT,
         start_new_session=True,
     )
+
+
+@pytest.mark.parametrize("to_group", [False, True])
+def test_a_signal_ends_a_run_cleanly(tmp_path: Path, *, to_group: bool) -> None:
+    """Also one that all processes get, as from Ctrl-C, Slurm and `timeout`."""
+    grid = slow_grid(tmp_path, rounds=10_000)
+    words = command(grid, tmp_path / "r", "--executor", "processes", "--workers", "1")
+    process = started(words)
     while not list((tmp_path / "r").glob(".running/*.safetensors")):
         time.sleep(0.05)
         assert process.poll() is None, process.communicate()[0]
@@ -104,15 +109,7 @@ def test_a_signal_ends_a_run_cleanly(tmp_path: Path, *, to_group: bool) -> None:
 
 def test_a_signal_to_a_worker_that_is_still_starting_costs_nothing(tmp_path: Path) -> None:
     words = command(slow_grid(tmp_path, rounds=10_000), tmp_path / "r", "--workers", "1")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "repfl", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(),
-        cwd=ROOT,
-        start_new_session=True,
-    )
+    process = started(words)
     assert process.stdout is not None
     assert any("on 1 worker" in line for line in process.stdout)
     time.sleep(0.5)  # the worker imports, which takes it seconds
