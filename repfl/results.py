@@ -226,7 +226,8 @@ def _describe_unnamed(
 
 
 def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, Any]:
-    from repfl.bench.grid.cell import canonical
+    from repfl.bench.grid.cell import canonical, changed_options
+    from repfl.bench.grid.methods import spec
     from repfl.bench.store import versions
     from repfl.paper_tables.core.evidence import extra_metrics_of
 
@@ -243,7 +244,7 @@ def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, A
     return {
         "id": cell,
         **axes,
-        "options": _options(axes["method"], record.cell["hp"]),
+        "options": spec("", changed_options(axes["method"], record.cell["hp"]))[1:-1],
         "status": record.status,
         "accuracy": metrics.get("value"),
         "floor": metrics.get("floor", {}).get(average),
@@ -284,21 +285,6 @@ def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
         **{name: recipe[name] for name in ("dataset", "model", "clients")},
         "rounds": recipe["training"]["rounds"],
     }
-
-
-def _options(method: str, hp: Mapping[str, Any]) -> str:
-    """Return the hyper-parameters that differ from the method's defaults; all, if it is unknown."""
-    from repfl.bench.grid.cell import plain
-    from repfl.bench.grid.methods import hyperparameters, options_of, spec
-
-    try:
-        defaults = plain(options_of(hyperparameters(method, {}), hp))
-    except (UserError, KeyError):
-        defaults = {}  # of a plug-in that is not loaded
-    changed = {
-        name: value for name, value in hp.items() if (name, plain(value)) not in defaults.items()
-    }
-    return spec("", changed)[1:-1]
 
 
 def _lines(cells: Cells, results: str | Path | None) -> list[Line]:

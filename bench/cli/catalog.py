@@ -23,7 +23,7 @@ def list_kind(
         str,
         typer.Argument(
             help="papers, methods, datasets, partitions, models, recipes, artefacts (tables and"
-            " figures) or claims"
+            " figures), claims, or runs (those in the results folder)"
         ),
     ],
     scale: PaperScale = "paper",
@@ -32,16 +32,19 @@ def list_kind(
     results: Results = None,
     as_json: AsJson = False,
 ) -> int:
-    """List everything of a kind. `--scale` is about recipes, `--results` about artefacts, `--grid`
-    about both.
+    """List everything of a kind. `--scale` is about recipes, `--results` about artefacts and runs,
+    `--grid` about recipes and artefacts.
     """
     facts = _facts(kind, scale, grid or (), plugin or (), results)
     if as_json:
         print_json(facts)
         return 0
-    screen().print(_listing(kind, [*map(_with_counts, facts)] if kind == "artefacts" else facts))
+    short: dict[str, Callable[[Facts], Facts]] = {"artefacts": _with_counts, "runs": _abridged}
+    screen().print(_listing(kind, [short.get(kind, dict)(each) for each in facts]))
     if kind == "artefacts":
         print("per scale: done here / published with this code / cells")
+    if kind == "runs":
+        print("`repfl show RUN` shows one; deleting the folder of this name removes it")
     return 0
 
 
@@ -76,7 +79,8 @@ def _facts(
     from repfl.bench.evidence import status
     from repfl.bench.store.store import Store
 
-    return status.artefact_facts(Store(results), grids)
+    store = Store(results)
+    return status.run_facts(store) if kind == "runs" else status.artefact_facts(store, grids)
 
 
 # -- one of them -----------------------------------------------------------------------------------
@@ -204,6 +208,18 @@ COLUMNS = {
     "recipes": ("name", "scale", "dataset", "model", "clients", "partition", "options", "rounds"),
     "artefacts": ("artefact", "kind", "smoke", "desk", "paper", "title"),
     "claims": ("claim", "standing", "text"),
+    "runs": (
+        "run",
+        "method",
+        "dataset",
+        "model",
+        "rounds",
+        "seed",
+        "status",
+        "accuracy",
+        "finished",
+        "note",
+    ),
 }
 """What is listed, by kind, of the facts on each."""
 
@@ -226,6 +242,18 @@ def _with_counts(facts: Facts) -> Facts:
         for scale, count in facts["scales"].items()
     }
     return {**facts, "artefact": f"{facts['paper']}/{facts['name']}", **counts}
+
+
+def _abridged(facts: Facts) -> Facts:
+    """Return the facts on a run, short enough for a table."""
+    accuracy = facts.get("accuracy")
+    return {
+        **dict.fromkeys(COLUMNS["runs"], ""),
+        **facts,
+        "run": facts["run"][:12],
+        "accuracy": "" if accuracy is None else f"{100 * accuracy:.2f} %",
+        "finished": str(facts.get("finished") or "")[:16].replace("T", " "),
+    }
 
 
 def _as_text(value: Any) -> str:

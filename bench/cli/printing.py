@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -212,14 +212,16 @@ def show_ending(
             f"    repeat: {item.command} --fresh --executor inline{again}",
             soft_wrap=True,
         )
-    currencies = (versions.of_record(each.provenance, each.cell) for each in ending.stored)
-    if stale := sum(not each.current for each in currencies):
-        out.print(
-            f"made by other versions or with other data than today's: {stale};"
-            f" `{recommend('plan', '--stale')}` says which, `{recommend('run', '--stale')}`"
-            " computes them again",
-            soft_wrap=True,
-        )
+    stale: defaultdict[str, list[str]] = defaultdict(list)
+    for record in ending.stored:
+        currency = versions.of_record(record.provenance, record.cell)
+        if not currency.current:
+            stale[currency.reason].append(record.cell["method"])
+    for change, methods in stale.items():
+        of = ", ".join(sorted(set(methods)))
+        out.print(f"stale, not computed again: {len(methods)} of {of}: {change}", soft_wrap=True)
+    if stale:
+        out.print(f"    to compute again: {recommend('run', '--stale')}", soft_wrap=True)
     for reason, count in Counter(outcome.reason for outcome in ending.of("refused")).items():
         out.print(f"not run: {count} cell{'s' * (count != 1)}: {reason}", soft_wrap=True)
     if ending.signal:

@@ -89,13 +89,12 @@ def find(store: Store, prefix: str) -> ShownRecord:
     }
     if cell := _only_id(prefix, list(published), "committed runs"):
         return _published(cell, *published[cell])
-    names = {path.name.partition(".")[0] for path in store.running.glob("*.*")}
-    running = [name for name in names if name.startswith(prefix)]
+    running = [cell for cell in store.begun() if cell.startswith(prefix)]
     if cell := _only_id(prefix, running, f"cells in {store.running}"):
         raise UserError(f"cell {cell[:12]} has no record yet: {Statuses(store).of(cell).reason}")
     raise UserError(
         f"no record in {store.root} and no committed run has an id that starts with {prefix!r};"
-        " `repfl plan --json` lists ids"
+        " `repfl list runs` lists what is stored"
     )
 
 

@@ -13,16 +13,20 @@ from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.committed.committed_runs import Measured, ids, read
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.catalog import data_absent
+from repfl.bench.grid.cell import changed_options
+from repfl.bench.grid.methods import spec
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import memory
 from repfl.bench.run.cost import DEVICES, MAX_RECORDS, Speeds, measured
 from repfl.bench.store import checkpoint, versions
 from repfl.bench.store.locks import holder, is_locked
-from repfl.bench.store.store import FINAL, Store
+from repfl.bench.store.store import FINAL, Record, Store
 
 OPEN = ("missing", "failed", "running")
 """Statuses of cells that are still to be computed."""
+
+NOT_COMPUTED = "not computed yet"
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Statuses:
                 reason = f"interrupted after round {round_}; `repfl run` continues from there"
                 return Status("missing", reason)
         if record is None:
-            return Status("missing", "not computed yet")
+            return Status("missing", NOT_COMPUTED)
         stale = versions.of_record(record.provenance, record.cell).reason
         prefix = "failed before: " if record.status == "failed" else ""
         return Status(record.status, prefix + record.reason, stale)
@@ -75,7 +79,7 @@ class Statuses:
         if item.skip:
             return Status("skipped", item.skip)
         lack = data_absent(item.cell.recipe["dataset"])
-        return Status("missing", lack) if lack and status.reason == "not computed yet" else status
+        return Status("missing", lack) if lack and status.reason == NOT_COMPUTED else status
 
 
 Lines = Callable[[str, str], Measured]
@@ -197,3 +201,34 @@ def artefact_facts(store: Store, user_grids: Sequence[Path] = ()) -> list[dict[s
                 }
             )
     return facts
+
+
+def run_facts(store: Store) -> list[dict[str, Any]]:
+    """Return every run in a results folder, the latest first; an interrupted one, and a record that
+    cannot be read, by its id and reason.
+    """
+    statuses, facts = Statuses(store), []
+    for cell in {*store.ids(), *store.begun()}:
+        if (status := statuses.of(cell)).reason == NOT_COMPUTED:  # an abandoned lock
+            continue
+        row = {"run": cell, "status": status.status, "note": status.stale or status.reason}
+        try:
+            record = store.get(cell)
+        except (Corrupt, UserError):
+            record = None
+        facts.append(row | (_record_facts(record) if record else {}))
+    return sorted(facts, key=lambda row: str(row.get("finished", "")), reverse=True)
+
+
+def _record_facts(record: Record) -> dict[str, Any]:
+    recipe, method = record.cell["recipe"], record.cell["method"]
+    return {
+        "method": spec(method, changed_options(method, record.cell["hp"])),
+        "dataset": recipe["dataset"],
+        "model": recipe["model"],
+        "clients": recipe["clients"],
+        "rounds": recipe["training"]["rounds"],
+        "seed": record.cell["seed"],
+        "accuracy": record.metrics.get("value"),
+        "finished": record.provenance.get("finished"),
+    }

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.methods import entry, hyperparameters
+from repfl.bench.grid.methods import entry, hyperparameters, options_of
 from repfl.bench.grid.recipes import (
     adapter,
     check_partition,
@@ -180,3 +180,14 @@ def _has_norm(model: str, channels: int, size: int, classes: int) -> bool:
 
     built = models.build(model, channels=channels, size=size, classes=classes)
     return bool(built.params.norm.any())
+
+
+def changed_options(method: str, hp: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyper-parameters that differ from the method's defaults; all, if it is unknown."""
+    try:
+        defaults = plain(options_of(hyperparameters(method, {}), hp))
+    except (UserError, KeyError):
+        return dict(hp)  # of a plug-in that is not loaded
+    return {
+        name: value for name, value in hp.items() if (name, plain(value)) not in defaults.items()
+    }

@@ -147,6 +147,10 @@ class Store:
         except OSError as error:
             raise UserError(f"results folder {self.root}: {error.strerror}") from None
 
+    def begun(self) -> set[str]:
+        """Return the ids of cells that a runner is at, or was."""
+        return {path.name.partition(".")[0] for path in self.running.glob("*.*")}
+
     # -- reading -----------------------------------------------------------------------------------
 
     def get(self, cell: str) -> Record | None:

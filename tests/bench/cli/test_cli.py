@@ -179,6 +179,25 @@ def test_artefacts_count_what_is_published_with_the_code(
     assert desk["done"] == 0 < desk["measured"] <= desk["cells"]
 
 
+def test_runs_lists_what_is_stored_the_unreadable_too(
+    here: Here, grid: Path, tmp_path: Path
+) -> None:
+    assert json.loads(here("list", "runs", "--results", tmp_path, "--json").out) == []
+    here("run", "--grid", grid, "--results", tmp_path, "--executor", "inline")
+    store = Store(tmp_path)
+    first, *others = store.ids()
+    (store.folder(first) / "record.json").write_text("{", "utf-8")
+    runs = json.loads(here("list", "runs", "--results", tmp_path, "--json").out)
+    assert [run["run"] for run in runs if "method" not in run] == [first]
+    assert {run["run"]: run["status"] for run in runs} == {
+        first: "missing",
+        **dict.fromkeys(others, "done"),
+    }
+    said = here("list", "runs", "--results", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert all(cell[:12] in said.out for cell in store.ids())
+
+
 # -- hints -----------------------------------------------------------------------------------------
 
 

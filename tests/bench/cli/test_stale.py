@@ -67,7 +67,9 @@ def test_what_was_made_with_other_data_is_stale_and_told(
     (line,) = listed(here, grid, tmp_path)["cells"]
     assert line["id"] == cell
     assert line["stale"].startswith("made with other data: digits/")
-    assert "made by other versions or with other data than today's: 1;" in here(*run).out
+    again = here(*run).out
+    assert "stale, not computed again: 1 of " in again
+    assert "made with other data: digits/" in again
     assert "1 computed" in here(*run, "--stale").out
     assert listed(here, grid, tmp_path)["stale"] == 0
     assert "other data" not in here(*run).out
