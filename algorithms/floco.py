@@ -28,7 +28,7 @@ class HP:
         10,
         "number V of heads that span the simplex",
         ge=1,
-        paper="FL-bench: 10; FLOCO: 20",
+        paper="FL-bench: 10; FLOCO: 10, 20",
         search={"one of": [5, 10, 20]},
     )
     tau: int = param(
@@ -42,7 +42,7 @@ class HP:
         0.1,
         "radius of the region around its place in which a client trains",
         ge=0,
-        paper="FL-bench: 0.1; FLOCO: 0.1, 0.01",
+        paper="FL-bench: 0.1; FLOCO: 0.01, 0.1, 0.5",
         search={"log": [0.01, 0.3]},
     )
     plus_epochs: int = param(
