@@ -29,7 +29,11 @@ class HP:
         paper="text: train-gossip; code: gossip-train",
     )
     head_epochs: int = param(
-        1, "epochs on the head, before the body's", ge=0, paper="launch script: 1; code: 2", search={"whole": [1, 3]}
+        1,
+        "epochs on the head, before the body's",
+        ge=0,
+        paper="launch script: 1; code: 2",
+        search={"whole": [1, 3]},
     )
     body_epochs: int | None = param(
         None, "epochs on the body; none: the recipe's", ge=0, paper="launch script: 5; code: 2"

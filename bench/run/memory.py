@@ -17,6 +17,7 @@ from repfl.bench.store.store import Record
 
 if TYPE_CHECKING:
     from repfl.algorithms.engine.client_data import ClientData
+    from repfl.algorithms.engine.model import Model
 
 PROCESS = 500 << 20
 """Bytes of a worker process itself: Python, PyTorch, normalised images."""
@@ -66,12 +67,11 @@ def state_bytes(method: str, hp: str, recipe: str) -> float:
     """Return the bytes of a method's state, built for a few clients: every dimension of that length
     scales with the number of clients.
     """
-    from repfl.algorithms import models
     from repfl.algorithms.core.run import Run
 
     values = json.loads(recipe)
     model, channels, size, classes = shape_of(values)
-    network = models.build(model, channels=channels, size=size, classes=classes)
+    network = _model(model, channels, size, classes)
     method_ = entry(method).cls(hyperparameters(method, json.loads(hp)))
     clients = residents(values)
     run = Run(
@@ -88,6 +88,13 @@ def state_bytes(method: str, hp: str, recipe: str) -> float:
         * (clients / TOY_CLIENTS) ** list(value.shape).count(TOY_CLIENTS)
         for value in run.state.values()
     )
+
+
+@lru_cache(maxsize=16)
+def _model(name: str, channels: int, size: int, classes: int) -> Model:
+    from repfl.algorithms import models
+
+    return models.build(name, channels=channels, size=size, classes=classes)
 
 
 def _one_sample_each(channels: int, size: int, classes: int) -> ClientData:
