@@ -14,10 +14,11 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from repfl.bench.errors import FAILED, UserError, unknown
-from repfl.catalog import Plugins, load_plugins, paths
+from repfl.catalog import Plugins, load_plugins, paths, python_values
 from repfl.catalog import recipe as recipe_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ class Run:
 
     @property
     def clients(self) -> pd.DataFrame:
-        """Return one row per client: correct and total test samples in the reported round."""
+        """Return one row per client: correct and total test samples in the reported round.
+        Newcomers are not among them, and the others are counted from 0.
+        """
         from repfl.results import clients_of
 
         return clients_of([self._line]).drop(columns="id").set_index("client")
@@ -156,15 +159,18 @@ def grid(
     from repfl.results import load
 
     methods = [methods] if isinstance(methods, str) else methods
-    recipes = [recipes] if isinstance(recipes, str) else recipes
-    seeds = [seeds] if isinstance(seeds, int) else seeds
-    named = recipes if isinstance(recipes, Mapping) else {_label(each): each for each in recipes}
+    seeds = [seeds] if isinstance(seeds, int | np.integer) else seeds
+    if not isinstance(recipes, Mapping):
+        several: Sequence[Any] = recipes if isinstance(recipes, list | tuple) else [recipes]
+        recipes = {_label(each): each for each in several}
     planned = [
         _planned(method, recipe, seed, scale, plugins, options, label)
-        for label, recipe in named.items()
+        for label, recipe in recipes.items()
         for method in methods
         for seed in seeds
     ]
+    if not planned:
+        raise UserError("nothing to compute: methods, recipes and seeds need one each")
     summary, store = _compute(planned, plugins, progress, options)
     for outcome in summary.of("refused"):
         raise UserError(outcome.reason)
@@ -181,7 +187,7 @@ def _method(method: str, hp: Mapping[str, Any] | None) -> str:
     from repfl.bench.grid.methods import parse_spec, spec
 
     name, options = parse_spec(method)
-    return spec(name, options | dict(hp or {}))
+    return spec(name, options | python_values(hp or {}))
 
 
 def _label(recipe: AnyRecipe) -> str:
@@ -217,9 +223,11 @@ def _planned(
     elif scale != "smoke":
         raise UserError(f"scale={scale!r}: a recipe has a size already; repfl.recipe takes a scale")
     else:
-        resolved = recipe_from(recipe, label) if isinstance(recipe, Mapping) else recipe
+        if isinstance(recipe, Mapping):
+            recipe = recipe_from(python_values(recipe), label)
+        resolved = recipe
         arguments = ""
-    cell = build_cell(name, hp, resolved, seed)
+    cell = build_cell(name, hp, resolved, python_values(seed))
     arguments = arguments or f"{dict(cell.recipe)}, {seed}"
     settings = {name: options[name] for name in ("precision", "stack") if name in options}
     if plugins:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
@@ -49,27 +50,41 @@ def hyperparameters(method: str, plugins: Plugins = ()) -> pd.DataFrame:
     return pd.DataFrame(facts, columns=columns).set_index("name")
 
 
-def recipe(name: str, scale: str = "smoke", *, grids: Grids = (), **changes: Any) -> Recipe:
+def recipe(
+    name: str, scale: str = "smoke", *, grids: Grids = (), plugins: Plugins = (), **changes: Any
+) -> Recipe:
     """Return a recipe at a scale, by `paper/recipe` or a name that is unique, with changes:
     `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`. It is of a
-    paper, or of `grids`, files of your own.
+    paper, or of `grids`, files of your own. `plugins` are files that register data or models.
     """
     from repfl.bench.grid.catalog import find_recipe
     from repfl.bench.grid.dotted_names import merge
     from repfl.bench.grid.recipes import recipe_from, recipe_values
 
-    full, resolved, _, _ = find_recipe(name, scale, paths(grids))
+    load_plugins(plugins)
+    full, resolved, _, _ = find_recipe(str(name), scale, paths(grids))
     if not changes:
         return resolved
-    return recipe_from(merge(recipe_values(resolved), changes), f"recipe {full!r} with changes")
+    changed = merge(recipe_values(resolved), python_values(changes))
+    return recipe_from(changed, f"recipe {full!r} with changes")
 
 
-def recipes(scale: str = "smoke", *, grids: Grids = ()) -> pd.DataFrame:
+def python_values(value: Any) -> Any:
+    """Return a value with Python's numbers for NumPy's."""
+    if isinstance(value, Mapping):
+        return {key: python_values(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [python_values(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def recipes(scale: str = "smoke", *, grids: Grids = (), plugins: Plugins = ()) -> pd.DataFrame:
     """Return the recipes of the papers, and of grid files of your own, at a scale, by the name that
     `recipe` takes.
     """
     from repfl.bench.grid.catalog import all_recipe_facts
 
+    load_plugins(plugins)
     entries = all_recipe_facts(scale, paths(grids))
     facts = pd.DataFrame([each for each in entries if each["scale"] == scale])
     columns = ["label", "dataset", "partition", "options", "model", "clients", "participation"]
@@ -77,12 +92,13 @@ def recipes(scale: str = "smoke", *, grids: Grids = ()) -> pd.DataFrame:
     return facts.rename(columns={"name": "recipe"}).set_index("recipe")[columns]
 
 
-def data() -> pd.DataFrame:
+def data(plugins: Plugins = ()) -> pd.DataFrame:
     """Return the data sets: whether they are here, their size, and what needs them. `repfl data get
     NAME` and `repfl data import NAME` bring those that are not.
     """
     from repfl.bench.grid.catalog import all_dataset_facts
 
+    load_plugins(plugins)
     facts = pd.DataFrame(all_dataset_facts())
     facts["samples"] = [sum(splits.values()) for splits in facts["splits"]]
     facts["classes"] = facts["classes"].map(len)

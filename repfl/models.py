@@ -23,7 +23,8 @@ def client_model(
 
     Its inputs are normalised images, as `client_data` gives them. `cell` is a run or an id, which
     may be cut short. Kept are the models after aggregation: a recipe that reports `pre_agg` has
-    scored others. `plugins` are the files of a model or data set of your own.
+    scored others. Of a recipe with newcomers, the other clients are counted from 0. `plugins` are
+    the files of a model or data set of your own.
     """
     from repfl.algorithms import models
     from repfl.bench.grid.recipes import shape_of
@@ -68,6 +69,7 @@ def client_data(
 
 def _record(cell: str | Run, results: str | Path | None, client: int) -> tuple[Record, Store]:
     """Return a run's record and where it lies, if the run has such a client."""
+    from repfl.bench.grid.recipes import residents
     from repfl.bench.store.store import Store
 
     if isinstance(cell, str):
@@ -76,7 +78,7 @@ def _record(cell: str | Run, results: str | Path | None, client: int) -> tuple[R
         assert record is not None  # its id was listed
     else:
         record, store = cell.record, cell.store
-    clients = record.cell["recipe"]["clients"]
-    if not 0 <= client < clients:
-        raise UserError(f"client {client} is not valid; valid: 0 to {clients - 1}")
+    clients = residents(record.cell["recipe"])
+    if client not in range(clients):
+        raise UserError(f"client {client!r} is not valid; valid: 0 to {clients - 1}")
     return record, store

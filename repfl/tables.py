@@ -74,7 +74,8 @@ def compare(
         if row not in result.layout.rows:
             raise unknown("row", row, result.layout.rows)
     ours, differences = Side(result.frame, "ours"), {}
-    for column in result.layout.columns:
+    computed = set(result.frame["column"])
+    for column in (each for each in result.layout.columns if each.key in computed):
         form = cell(first, column.key) - cell(second, column.key)
         if (estimate := ours.estimate(form)) is not None:
             half = estimate.half_width()

@@ -234,7 +234,9 @@ def collect(
     from repfl.bench.store.store import Store
 
     chosen = Chosen(paper=paper, artefact=artefact, method=method, scale=scale, plugin=plugin)
-    result = write(select(chosen, beside=True), Store(results), None)
+    if not (store := Store(results)).root.is_dir():
+        raise UserError(f"results folder {store.root}: does not exist; name it with --results DIR")
+    result = write(select(chosen, beside=True), store, None)
     for path, added, unchanged in result.files:
         print(f"{path}: {added} line{'s' if added != 1 else ''} added, {unchanged} kept")
     for line in result.conflicts:

@@ -72,6 +72,7 @@ def find(store: Store, prefix: str) -> ShownRecord:
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.evidence.committed.committed_run import by_name
     from repfl.bench.evidence.status import Statuses
+    from repfl.bench.store import versions
 
     stored = [cell for cell in store.ids() if cell.startswith(prefix)]
     if cell := _only_id(prefix, stored, f"records in {store.root}"):
@@ -81,7 +82,9 @@ def find(store: Store, prefix: str) -> ShownRecord:
         command = record.provenance.get("command", "")
         flags = "" if command.startswith("python") else f"{again((), store)} --fresh"
         repeat = f"{command}{flags}" if command else ""
-        return ShownRecord(record, by_name(store.frame(record, "rounds.parquet")), repeat)
+        currency = versions.of_record(record.provenance, record.cell)
+        note = "" if currency.current else f"stale: {currency.reason}"
+        return ShownRecord(record, by_name(store.frame(record, "rounds.parquet")), repeat, note)
     published = {
         cell: (paper, scale)
         for paper, scale, cell in committed_runs.ids()
@@ -118,6 +121,8 @@ def _published(cell: str, paper: str, scale: str) -> ShownRecord:
     if not planned or line is None:
         raise UserError(f"{measured.file}: no grid plans cell {cell[:12]} any more")
     note = f"{agreement.tier(line, measured)}; it came with the code, in {measured.file}"
+    if not line.currency.current:
+        note += f"; stale: {line.currency.reason}"
     if others := measured.others(line):
         values = ", ".join(_value(each.record) for each in others)
         note += f", one of {len(others) + 1} lines (the others: {values})"

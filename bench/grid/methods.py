@@ -97,7 +97,7 @@ SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
     """Return name and hyper-parameters of `fedpurin[tau=0.3,bn=full]`."""
-    match = SPEC.fullmatch(text.strip())
+    match = SPEC.fullmatch(str(text).strip())
     if match is None:
         raise UserError(
             f"method {text!r} is not of the form name or name[option=value,option=value]"

@@ -137,8 +137,7 @@ def _numbers(result: Result) -> list[Number]:
 
 def _number_lines(result: Result, number: Number, again: str) -> Iterator[str]:
     yield f"{result.paper}/{number.source} at the {result.scale} scale ({result.key})"
-    runs = f" ({number.seeds} run{'s' * (number.seeds > 1)})" if number.seeds else ""
-    yield f"  {number.row}, {number.where}: {_figures(number)}{runs}"
+    yield f"  {number.row}, {number.where}: {_figures(number)}"
     gap = f" {number.difference}" if number.difference else ""
     how = "; see bench/STATISTICS.md" if gap else ""
     yield f"  {number.verdict} ({number.kind}){gap}: {number.basis or 'no number of ours'}{how}"
@@ -148,7 +147,9 @@ def _number_lines(result: Result, number: Number, again: str) -> Iterator[str]:
 
 
 def _figures(number: Number) -> str:
-    return f"reported {number.published}, ours {number.ours or BLANK}"
+    stale = ", stale" * ("stale" in number.tier)
+    runs = f" ({number.seeds} run{'s' * (number.seeds > 1)}{stale})" if number.seeds else ""
+    return f"reported {number.published}, ours {number.ours or BLANK}{runs}"
 
 
 def _commands(result: Result, again: str, number: Number | None = None) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from repfl.bench.errors import StoreError
+from repfl.bench.errors import StoreError, UserError
 from repfl.bench.run import kept_models, machine, record, trackers
 from repfl.bench.run.task import Clocks, Options, Report, Task
 from repfl.bench.store import checkpoint, provenance, versions
@@ -70,6 +70,11 @@ def compute(
             " cell"
         )
     metrics = summarise(run.rows, cell.recipe, clients.floor, run.fed.params.parameters)
+    if (point := cell.recipe["evaluation"]["point"]) not in metrics["points"]:
+        raise UserError(
+            f"method {cell.method!r}: no round has a score at {point!r}, which the recipe reports;"
+            ' `fed.train` scores at "pre_agg", and fed.score("...", models) wherever it is called'
+        )
     details = record.origin(task, options)
     details |= record.measured(run, clients, earlier.since(start), options)
     details |= {"norms": record.by_group(norms)} if norms else {}

@@ -152,20 +152,36 @@ def machine() -> dict[str, Any]:
 
 def data_here(dataset: str) -> dict[str, str]:
     """Return the fingerprint of every split; empty if the data set is not here."""
-    from repfl.datasets.core.cache import open_dataset
     from repfl.datasets.core.errors import DataError
 
     try:
-        fingerprints = open_dataset(dataset).fingerprints
+        return _fingerprints(dataset)
     except DataError:
         return {}
+
+
+def _fingerprints(dataset: str) -> dict[str, str]:
+    from repfl.datasets.core.cache import open_dataset
+
+    fingerprints = open_dataset(dataset).fingerprints
     return {f"{dataset}/{split}": fingerprint for split, fingerprint in fingerprints.items()}
 
 
 def data_moved(recorded: Mapping[str, str]) -> Iterator[str]:
-    """Yield the splits whose fingerprints differ from those here, of data sets that are here."""
+    """Yield the splits whose fingerprints differ from those here, of data sets that are here; and
+    why arrays of the user's own cannot be read today.
+    """
+    from repfl.bench.grid import plugins
+    from repfl.datasets.core import registry
+    from repfl.datasets.core.errors import DataError
+
     for dataset in dict.fromkeys(name.partition("/")[0] for name in recorded):
-        here = data_here(dataset)
+        try:
+            here = _fingerprints(dataset)
+        except DataError as error:
+            here = {}
+            if plugins.origin("dataset", dataset) and registry.get(dataset).embedded:
+                yield f"today's cannot be read: {error}"
         then = {name: mark for name, mark in recorded.items() if name.partition("/")[0] == dataset}
         for name in sorted(here.keys() | then) if here else ():
             if here.get(name) != then.get(name):

@@ -211,19 +211,16 @@ class Store:
         return load_file(path)
 
     def verify(self, record: Record) -> None:
-        """Verify the fields that readers rely on and every sibling file; refuse other files."""
+        """Verify the fields that readers rely on and every sibling file."""
         if problem := shape_problem(record.status, record.metrics, record.provenance):
             raise Corrupt(f"{self.folder(record.id) / 'record.json'}: {problem}; {RERUN}")
         for name in record.files:
             self.checked(record, name)
-        extra = (
-            {p.name for p in self.folder(record.id).iterdir()} - set(record.files) - {"record.json"}
-        )
-        if extra:
-            raise Corrupt(
-                f"{self.folder(record.id)}: holds {', '.join(sorted(extra))}, which no record"
-                " speaks of; delete it"
-            )
+
+    def strange_files(self, record: Record) -> list[str]:
+        """Return the files in a record's folder that it does not name."""
+        files = {path.name for path in self.folder(record.id).iterdir()}
+        return sorted(files - set(record.files) - {"record.json"})
 
     # -- writing -----------------------------------------------------------------------------------
 

@@ -263,8 +263,10 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
     if pool.source_ids is not None:
         _check_sources(pool.source_ids, splits, where)
     for client, (train, test) in enumerate(zip(splits.train, splits.test, strict=True)):
-        if not len(train) or not len(test):
-            raise DataError(f"{where}: client {client} gets no samples: use fewer clients")
+        for part, index in (("training", train), ("test", test)):
+            if not len(index):
+                problem = f"client {client} gets no {part} samples: use fewer clients"
+                raise DataError(f"{where}: {problem}, or another partition")
     _check_apart(splits, len(pool.labels), where)
     return splits
 

@@ -62,6 +62,14 @@ class Raises(Steady):
             raise ZeroDivisionError("on\npurpose")
 
 
+@misbehave("test-unscored")
+class Unscored(Steady):
+    """Never calls `fed.train`, which would score what clients have trained."""
+
+    def round(self, state: State, fed: Federation) -> State:
+        return {"theta": state["theta"] + 1}
+
+
 @misbehave("test-memory")
 class Memory(Steady):
     """Runs out of memory while clients are stacked."""

@@ -81,7 +81,7 @@ def test_hidden_files_and_notes_are_no_pictures_and_hidden_folders_no_classes(pe
     assert from_folder("pets", folder, shape=SHAPE).classes == ("cat", "dog")
 
 
-def opened(make: Callable[[], Any], shape: tuple[int, int, int] = SHAPE) -> Any:
+def opened(make: Callable[[], Any], shape: Any = SHAPE) -> Any:
     registry.register(from_arrays("own", make, classes="ab", shape=shape))
     return open_dataset("own")
 
@@ -100,6 +100,10 @@ PART = Arrays(images(4, SHAPE), np.arange(4) % 2)
         ({"all": (images(4, SHAPE) / 255, np.arange(4) % 2)}, "not uint8"),
         ({"all": (images(4, SHAPE), np.arange(4) / 2)}, "not integers"),
         ({"all": (images(4, SHAPE), np.zeros(4, int))}, "no sample of class 'b'"),
+        (
+            {"all": (images(4, SHAPE), np.eye(4, dtype=int))},
+            r"\[4, 4\], not one integer per sample",
+        ),
     ],
 )
 def test_arrays_that_are_not_as_described_are_refused(splits: Any, words: str) -> None:
@@ -111,6 +115,23 @@ def test_arrays_that_are_not_as_described_are_refused(splits: Any, words: str) -
 def test_a_shape_of_neither_images_nor_features_is_refused(shape: Any) -> None:
     with pytest.raises(DataError, match="square images, or \\(F,\\) of features"):
         from_arrays("own", dict, classes="ab", shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        (np.zeros((4, 2)), r"float64 \[4, 2\], not numbers \[n, 3\]"),
+        (np.zeros((4, 3), complex), "not numbers"),
+        (np.full((4, 3), "x"), "not numbers"),
+        (np.full((4, 3), np.nan), "not all finite"),
+        (np.full((4, 3), 1e300), "not all finite numbers of float32"),
+    ],
+)
+def test_features_that_are_no_numbers_of_float32_are_refused(
+    features: np.ndarray, words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        opened(lambda: {"all": (features, np.arange(4) % 2)}, shape=(3,))
 
 
 def test_a_fault_of_a_description_is_told_with_its_place() -> None:

@@ -137,6 +137,8 @@ def test_a_partition_goes_to_a_file_and_back(digits: Prepared, tmp_path: Path) -
     write_clients(drawn(digits, 1), tmp_path / "clients.json")
     rule_from_file("other", tmp_path / "clients.json")
     assert before != resolve(Partition("other"))  # hence other ids of cells
+    with pytest.raises(DataError, match="has changed since it was read; restart Python"):
+        partition(digits, recipe("mine", 3, "digits"), 5)
 
 
 def test_samples_in_the_order_of_another_suite_are_found_in_ours(digits: Prepared) -> None:
@@ -160,7 +162,7 @@ def test_samples_that_are_not_in_the_data_set_are_named(digits: Prepared) -> Non
     ("content", "words"),
     [
         ("{}", "is no list of clients"),
-        ('[{"train": [1]}]', "client 0 has other keys than"),
+        ('[{"train": [1]}]', "client 0 has the keys train; valid"),
         ('[{"train": [1.5], "test": [2]}]', "client 0 has an index that is no integer"),
         ('[{"train": [1], "test": [1]}]', "client 0 trains on a sample of its test"),
         ("[", "damaged, cut short"),

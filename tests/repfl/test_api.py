@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -82,6 +83,55 @@ def test_hyper_parameters_come_by_name_or_in_the_method(results: Path) -> None:
     in_method = repfl.run("fedpurin[tau=0.3]", OWN, results=results)
     assert by_name.id == in_method.id
     assert repfl.load(results, measured=False).loc[by_name.id, "options"] == "tau=0.3"
+
+
+def test_numbers_of_numpy_are_numbers(results: Path) -> None:
+    rounds = {**OWN["training"], "rounds": np.int64(2)}  # type: ignore[dict-item]
+    one = repfl.run("fedavg", {**OWN, "training": rounds}, seed=np.int64(1), results=results)
+    assert one.id == repfl.run("fedavg", OWN, seed=1, results=results).id
+    found = repfl.grid("fedavg", {"mine": OWN}, seeds=np.arange(2), results=results)
+    assert list(found["seed"]) == [0, 1]
+    hp = {"tau": np.float32(0.5)}
+    assert repfl.run("fedpurin", RECIPE, hp=hp, results=results).record.cell["hp"]["tau"] == 0.5
+
+
+ARRAYS = """
+import os
+import numpy as np
+from repfl.datasets.core.files.custom import from_arrays, register
+
+def make():
+    x = np.random.default_rng(0).normal(size=(80, 3))
+    x[0, 0] = float(os.environ["FIRST"])
+    return {"all": (x, np.arange(80) % 2)}
+
+register(from_arrays("blobs", make, classes="ab", shape=(3,)))
+"""
+
+
+def test_a_stored_result_whose_arrays_cannot_be_read_today_is_named(tmp_path: Path) -> None:
+    (tmp_path / "blobs.py").write_text(ARRAYS)
+    script = """
+import repfl, sys
+iid = {"rule": "iid", "options": {"test_share": 0.25}}
+training = {"rounds": 1, "epochs": 1, "batch": 10, "lr": 0.1}
+mine = {"dataset": "blobs", "model": "mlp", "clients": 2, "partition": iid, "training": training}
+print(repfl.run("fedavg", mine, plugins=["blobs.py"], results="r").accuracy)
+"""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "FIRST": first},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for first in ("0", "nan")
+    ]
+    assert said[0].stdout == said[1].stdout
+    assert "is not of today" not in said[0].stderr
+    assert "today's cannot be read: blobs all: features are not all finite" in said[1].stderr
 
 
 def test_the_process_keeps_its_own_settings(tmp_path: Path) -> None:
@@ -205,6 +255,10 @@ def test_rows_of_a_table_are_compared_column_by_column(tmp_path: Path) -> None:
         assert line["low"] < line["difference"] < line["high"]
         assert line["difference"] == pytest.approx(expected)
     assert set(found["paired"]) == {"client"}
+    own = repfl.compare("fedselect/table2", "α = 0.30", "α = 0.50", "desk", tmp_path)
+    assert (
+        "Accuracy, CIFAR-10" in own.index
+    )  # of columns that the table has no cells for there is none
     with pytest.raises(repfl.UserError, match="did you mean FedPer"):
         repfl.compare("fedobp/table4", "FedOBP", "FedPr", **asked)
     with pytest.raises(repfl.UserError, match="is a figure"):
@@ -305,6 +359,9 @@ def test_a_script_needs_no_guard_for_workers_which_compute_the_same_bits(
         (lambda: repfl.run("fedavg", OWN, hp={"share": 1}), "unknown field 'share'"),
         (lambda: repfl.run("fedavg", OWN, frsh=True), "unknown option 'frsh'; did you mean fresh"),
         (lambda: repfl.grid(["fedavg"], [OWN]), "need names"),
+        (lambda: repfl.grid(["fedavg"], repfl.recipe(RECIPE)), "need names"),
+        (lambda: repfl.grid([], {"mine": OWN}), "nothing to compute"),
+        (lambda: repfl.run(None, OWN), "unknown method 'None'"),  # type: ignore[arg-type]
         (lambda: repfl.table("fedobp/table33"), "unknown artefact 'fedobp/table33'"),
         (lambda: repfl.table("fedobp/table3", scale="big"), "unknown scale 'big'"),
         (lambda: repfl.load(paper="fedopb"), "unknown paper 'fedopb'; did you mean fedobp"),
@@ -325,6 +382,8 @@ def test_a_failure_is_an_exception_of_a_run_and_a_row_of_a_grid(
 ) -> None:
     with pytest.raises(repfl.UserError, match="test-raise on digits"):
         repfl.run("test-raise", OWN, plugins=[FAULTY], results=tmp_path)
+    with pytest.raises(repfl.UserError, match="no round has a score at 'pre_agg'"):
+        repfl.run("test-unscored", RECIPE, plugins=[FAULTY], results=tmp_path)
     found = repfl.grid(["test-raise", "fedavg"], {"m": OWN}, plugins=[FAULTY], results=tmp_path)
     assert list(found["status"]) == ["failed", "done"]
     assert found["reason"].iloc[0]

@@ -81,7 +81,8 @@ def of_store(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
     result = Verification()
     if not store.root.is_dir():
         raise UserError(
-            f"results folder {store.root}: does not exist; name another with --results DIR"
+            f"results folder {store.root}: does not exist; name another with --results DIR, or"
+            " check the committed runs with --measured"
         )
     sound = [
         Subject(record)
@@ -120,6 +121,11 @@ def _sound_record(store: Store, cell: str, result: Verification) -> Record | Non
     except (Corrupt, UserError) as error:
         result.findings.append(one_line(error))
         return None
+    if strange := store.strange_files(record):
+        result.findings.append(
+            f"{store.folder(cell)}: holds {', '.join(strange)}, which no record speaks of; delete"
+            " it"
+        )
     wrong = consistency.of_store(store, record)
     result.findings += [f"record {cell[:12]}: {what}" for what in wrong]
     return None if wrong else record

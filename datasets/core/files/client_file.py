@@ -46,6 +46,8 @@ def rule_from_file(name: str, path: Path | str) -> None:
         content: str = Field(default=digest, pattern=digest, description="hash of the file")
 
     def check(facts: Facts, clients: int, options: Any) -> None:
+        if sha256(file.read_bytes()).hexdigest()[:16] != digest:
+            raise DataError(f"{file} has changed since it was read; restart Python")
         size = sum(facts.splits.values())
         last = max(int(index.max(initial=0)) for part in _parts(splits) for index in part)
         if clients != len(splits.train):
@@ -105,8 +107,10 @@ def _parse(clients: Any, file: Path) -> ClientSplits:
         raise DataError(f'{file}: is no list of clients, [{{"train": [0, 7], "test": [3]}}, ...]')
     for number, client in enumerate(clients):
         where = f"{file}: client {number}"
-        if not isinstance(client, dict) or not {"train", "test"} <= client.keys() <= {*PARTS}:
-            raise DataError(f"{where} has other keys than train, test and val")
+        keys = client.keys() if isinstance(client, dict) else set()
+        if not {"train", "test"} <= keys <= {*PARTS}:
+            has = ", ".join(map(str, keys)) or "none"
+            raise DataError(f"{where} has the keys {has}; valid: train, test, and perhaps val")
         indices = [index for name in PARTS for index in client.get(name, [])]
         if any(type(index) is not int or index < 0 for index in indices):
             raise DataError(f"{where} has an index that is no integer from 0")

@@ -57,7 +57,7 @@ def from_arrays(
             if not isinstance(parts, Mapping):
                 problem = f"returns {type(parts).__name__}; it returns splits by name"
                 raise DataError(f"{name}: the function that makes it {problem}")
-            return {split: _arrays(name, split, part, len(shape)) for split, part in parts.items()}
+            return {split: _arrays(name, split, part, shape) for split, part in parts.items()}
 
     return _describe(name, read, classes, shape, embedded=True, **facts)
 
@@ -93,7 +93,7 @@ def from_npz(
                         content.get(f"{split}_groups"),
                         content.get(f"{split}_source_ids"),
                     ),
-                    len(shape),
+                    shape,
                 )
                 for split in splits
             }
@@ -224,21 +224,21 @@ def _errors_of(name: str) -> Iterator[None]:
         ) from error
 
 
-def _arrays(name: str, split: str, part: Split, dimensions: int) -> Arrays:
-    """Return one split in the form of the cache; `dimensions` is 3 for images, 1 for features."""
+def _arrays(name: str, split: str, part: Split, shape: Shape) -> Arrays:
+    """Return one split in the form of the cache."""
     inputs, labels, *sides = (None if side is None else np.asarray(side) for side in part)
     where = f"{name} {split}"
     if inputs is None or labels is None or len(inputs) != len(labels):
         raise DataError(f"{where}: needs as many labels as inputs")
     if not np.issubdtype(labels.dtype, np.integer):
         raise DataError(f"{where}: labels are {labels.dtype}, not integers from 0")
+    if labels.size != len(labels):
+        raise DataError(f"{where}: labels are {list(labels.shape)}, not one integer per sample")
     for side in sides:
         if side is not None and (side.shape != (len(labels),) or side.dtype.kind not in "iu"):
             raise DataError(f"{where}: groups and source ids are one integer per sample")
-    if dimensions == 1:
-        if inputs.ndim != 2 or not np.isfinite(inputs).all():
-            raise DataError(f"{where}: features are finite numbers [n, F]")
-        inputs = np.ascontiguousarray(inputs, "<f4")[:, None, None, :]
+    if len(shape) == 1:
+        inputs = _features(where, inputs, shape[0])
     elif inputs.dtype != np.uint8 or inputs.ndim not in (3, 4):
         raise DataError(
             f"{where}: images are {inputs.dtype} {list(inputs.shape)}, not uint8 [n, H, W, C]"
@@ -247,6 +247,18 @@ def _arrays(name: str, split: str, part: Split, dimensions: int) -> Arrays:
         inputs = inputs[..., None]
     integers = [None if side is None else side.astype(np.int64) for side in sides]
     return Arrays(inputs, labels.reshape(-1).astype(np.int64), *integers)
+
+
+def _features(where: str, inputs: np.ndarray, count: int) -> np.ndarray:
+    """Return features [n, F] as images of one row."""
+    if inputs.dtype.kind not in "biuf" or inputs.ndim != 2 or inputs.shape[1] != count:
+        given = f"{inputs.dtype} {list(inputs.shape)}"
+        raise DataError(f"{where}: features are {given}, not numbers [n, {count}]")
+    with np.errstate(over="ignore"):
+        features = np.ascontiguousarray(inputs, "<f4")[:, None, None, :]
+    if not np.isfinite(features).all():
+        raise DataError(f"{where}: features are not all finite numbers of float32")
+    return features
 
 
 def _roots(folder: Path) -> dict[str, Path]:
