@@ -91,6 +91,9 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     from repfl.bench.run.cost import duration
 
     out = screen()
+    if not facts["cells"]:
+        out.print("no cells: this part, or what is left of this selection, is empty")
+        return
     by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
     for line in facts["cells"]:
         by_artefact.setdefault(line["artefact"], {})[line["id"]] = line

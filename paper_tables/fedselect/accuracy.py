@@ -211,7 +211,7 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
 
 MIDDLE = Sentence(
     "middle-limit-best",
-    "A limit in the middle is best: neither the lowest nor the highest α",
+    "A limit in the middle is best: on every data set some α lies above the lowest and highest α",
     every(
         some(
             every(cell(row, key) > cell(end, key) for end in (LIMITS[0], LIMITS[-1]))
