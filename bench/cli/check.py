@@ -67,7 +67,7 @@ def check(
     names = method or plugin_methods
     if plugin and not names and not promise:
         text = "registers no method; models, data sets and partitions have a test file for pytest"
-        raise UserError(f"--plugin {', '.join(plugin)}: {text}")
+        raise UserError(f"plugin {', '.join(plugin)}: {text}")
     codes = [_contract(names, promise or ())] if names or promise else []
     if not promise and (not names or reference or _in_gate(names)):
         codes.append(_show_regression(gate.check(reference, names, workers, files)))

@@ -191,13 +191,13 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     runner.check_executor(launch.executor, launch.workers)
     if launch.precision not in PRECISIONS:
         valid = ", ".join(PRECISIONS)
-        raise UserError(f"--precision {launch.precision!r} is not valid; valid: {valid}")
+        raise UserError(f"precision {launch.precision!r} is not valid; valid: {valid}")
     if launch.stack is not None and launch.stack < 1:
-        raise UserError(f"--stack {launch.stack} is not valid; valid: a whole number >= 1")
+        raise UserError(f"stack {launch.stack} is not valid; valid: a whole number >= 1")
     if launch.per_gpu < 1:
-        raise UserError(f"--per-gpu {launch.per_gpu} is not valid; valid: a whole number >= 1")
+        raise UserError(f"per-gpu {launch.per_gpu} is not valid; valid: a whole number >= 1")
     if not launch.checkpoint > 0:
-        raise UserError(f"--checkpoint {launch.checkpoint:g} is not valid; valid: a number > 0")
+        raise UserError(f"checkpoint {launch.checkpoint:g} is not valid; valid: a number > 0")
     kept_models.check(launch.keep_models)
     if launch.track:
         trackers.create(launch.track)

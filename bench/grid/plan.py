@@ -117,7 +117,7 @@ def _all_cells(selection: Selection) -> list[Planned]:
     user_files = {grids.paper_of(path): path for path in selection.files}
     if len(user_files) < len(set(selection.files)):
         raise UserError(
-            f"--grid {', '.join(map(str, selection.files))}: two files have the same name, which"
+            f"grid {', '.join(map(str, selection.files))}: two files have the same name, which"
             " their artefacts are called by"
         )
     files = grids.files() | user_files

@@ -38,10 +38,10 @@ def load(paths: Sequence[str] = ()) -> None:
     for text in paths:
         path = real_path(text)
         if str(path) not in _loaded:
-            (_load_paper if path.is_dir() else _load_file)(path, f"--plugin {path}")
+            (_load_paper if path.is_dir() else _load_file)(path, f"plugin {path}")
             _loaded[str(path)] = "" if path.is_dir() else _file_digest(path)
         elif path.is_file() and _file_digest(path) != _loaded[str(path)]:
-            raise UserError(f"--plugin {path}: has changed since it was loaded; restart Python")
+            raise UserError(f"plugin {path}: has changed since it was loaded; restart Python")
 
 
 def origin(kind: str, name: str) -> Path | None:

@@ -29,7 +29,7 @@ CLIENTS_AT_ONCE = 16
 def check(choice: str) -> None:
     """Refuse an invalid choice."""
     if choice and choice not in CHOICES:
-        raise UserError(f"--keep-models {choice!r} is not valid; valid: {', '.join(CHOICES)}")
+        raise UserError(f"keep-models {choice!r} is not valid; valid: {', '.join(CHOICES)}")
 
 
 def save(run: Run, choice: str, store: Store, cell: str) -> None:
@@ -48,7 +48,7 @@ def tensors(run: Run) -> dict[str, Tensor]:
             models = run.scored_models()
         if not isinstance(models, torch.Tensor):
             name = type(run.method).__name__
-            raise UserError(f"--keep-models: {name} scores clients with a mixture of models")
+            raise UserError(f"keep-models: {name} scores clients with a mixture of models")
         parts.append(models.detach().cpu())
     models, result = torch.cat(parts), {}  # [N, D]
     for part in fed.params:

@@ -73,7 +73,7 @@ def same_kind(device: str) -> str:
 def resolve(device: str) -> str:
     """Return the kind of device to use: `auto` is the GPU if there is one."""
     if device not in ("auto", "cpu", "cuda"):
-        raise UserError(f"--device {device!r} is not valid; valid: auto, cpu, cuda")
+        raise UserError(f"device {device!r} is not valid; valid: auto, cpu, cuda")
     if device == "cpu" or (device == "auto" and not gpus()):
         return "cpu"
     device_names("cuda")

@@ -92,14 +92,14 @@ class Stop:
 def check_executor(executor: str | None, workers: int | None) -> None:
     """Refuse invalid combinations before anything else is done."""
     if workers is not None and workers < 1:
-        raise UserError(f"--workers {workers} is not valid; valid: a whole number >= 1")
+        raise UserError(f"workers {workers} is not valid; valid: a whole number >= 1")
     if executor == "inline" and workers not in (None, 1):
         raise UserError(
-            f"--workers {workers}: --executor inline computes in one process; valid: 1, or"
+            f"workers {workers}: --executor inline computes in one process; valid: 1, or"
             " --executor processes"
         )
     if executor is not None and executor not in EXECUTORS:
-        raise UserError(f"--executor {executor!r} is not valid; valid: {', '.join(EXECUTORS)}")
+        raise UserError(f"executor {executor!r} is not valid; valid: {', '.join(EXECUTORS)}")
 
 
 def resolve_device(device: str, executor: str | None = None, workers: int | None = None) -> str:

@@ -41,7 +41,7 @@ def create(name: str) -> Tracker:
         module, colon, class_name = __name__, ":", BUILT_IN[name]
     if not colon:
         valid = ", ".join(BUILT_IN)
-        raise UserError(f"--track {name!r} is not valid; valid: {valid}, or module:Class")
+        raise UserError(f"track {name!r} is not valid; valid: {valid}, or module:Class")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))  # where a module of one's own is likely to be
     try:
@@ -51,7 +51,7 @@ def create(name: str) -> Tracker:
     except Exception as error:
         absent = isinstance(error, ImportError) and name in BUILT_IN
         hint = '; pip install "repfl[trackers]"' if absent else ""
-        raise UserError(f"--track {name}: {one_line(error)}{hint}") from None
+        raise UserError(f"track {name}: {one_line(error)}{hint}") from None
     return tracker
 
 
@@ -71,7 +71,7 @@ def following(
                 getattr(tracker, method)(*arguments)
         except Exception as error:
             tracker = None
-            warnings.warn(f"--track {name} fails, the run goes on: {one_line(error)}", stacklevel=2)
+            warnings.warn(f"track {name} fails, the run goes on: {one_line(error)}", stacklevel=2)
 
     if tracker:
         call("on_run_start", cell, Path(results, ".tracking"))

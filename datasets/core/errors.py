@@ -10,6 +10,10 @@ class DataError(ValueError):
     """A dataset, partition or recipe is wrong; the message says what, where and what to do."""
 
 
+MAX_NAMED = 50
+"""Valid names that a message lists."""
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return the nearest valid names, in whatever case, as the end of an error message."""
     known = sorted(known)
@@ -17,4 +21,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(by_lower[each] for each in close)}?"
+    if len(known) > MAX_NAMED:
+        return f"valid: {len(known)} names, such as {', '.join(known[:: len(known) // 3])}"
     return f"valid: {', '.join(known)}" if known else "there is none"

@@ -166,7 +166,7 @@ def test_a_plugin_that_changes_the_process_is_refused(
     plugin = tmp_path / "plugin.py"
     plugin.write_text(f"import torch\n{line}")
     said = refused(here, "list", "methods", "--plugin", plugin)
-    assert f"--plugin {plugin}: changes" in said
+    assert f"plugin {plugin}: changes" in said
     assert setting in said
     assert str(plugin) not in plugins._loaded
 
@@ -204,7 +204,7 @@ def test_a_plugin_that_takes_a_name_is_refused_where_it_does(tmp_path: Path) -> 
     done = repfl("plan", "--artefact", "fedpurin/fig5", "--plugin", plugin)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert f"--plugin {plugin}:3: method 'fedavg' is registered twice" in done.stderr
+    assert f"plugin {plugin}:3: method 'fedavg' is registered twice" in done.stderr
 
 
 MEDDLING = """
