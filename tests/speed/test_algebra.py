@@ -1,4 +1,4 @@
-"""What servers and gossip cost beside training: less than a twentieth of a round of 100 clients
+"""What servers and gossip cost beside training: less than a tenth of a round of 100 clients
 with a million entries each.
 
 A round is 100 clients x 5 epochs x 500 images in batches of 100 (CIFAR-10's training images divided
@@ -72,7 +72,7 @@ def training() -> float:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_algebra_of_100_clients_takes_less_than_a_twentieth_of_a_round(
+def test_algebra_of_100_clients_takes_less_than_a_tenth_of_a_round(
     figure: Figure, method: str
 ) -> None:
     run = run_of(method, "cnn4", (SAMPLES,) * CLIENTS, kind=UntrainedRun, **SETTING)
@@ -82,4 +82,4 @@ def test_algebra_of_100_clients_takes_less_than_a_twentieth_of_a_round(
     def share() -> float:
         return median(run.algebra() for _ in range(2)) / training()
 
-    assert figure.once(share, "of a round's training") < 0.05
+    assert figure.once(share, "of a round's training") < 0.1
