@@ -77,5 +77,5 @@ def test_what_is_no_tracker_is_refused_at_once(
     monkeypatch.setitem(sys.modules, "wandb", None)  # as if it were not installed
     said = here("run", "--grid", grid, "--results", tmp_path / "r", "--track", name)
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert f"--track {name}" in said.err.replace("'", "")
+    assert f"track {name}" in said.err.replace("'", "")
     assert not (tmp_path / "r").exists()
