@@ -213,7 +213,7 @@ def run_facts(store: Store) -> list[dict[str, Any]]:
             continue
         row = {"run": cell, "status": status.status, "note": status.stale or status.reason}
         try:
-            record = store.get(cell)
+            record = statuses.record(cell)
         except (Corrupt, UserError):
             record = None
         facts.append(row | (_record_facts(record) if record else {}))

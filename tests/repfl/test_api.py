@@ -256,9 +256,7 @@ def test_rows_of_a_table_are_compared_column_by_column(tmp_path: Path) -> None:
         assert line["difference"] == pytest.approx(expected)
     assert set(found["paired"]) == {"client"}
     own = repfl.compare("fedselect/table2", "α = 0.30", "α = 0.50", "desk", tmp_path)
-    assert (
-        "Accuracy, CIFAR-10" in own.index
-    )  # of columns that the table has no cells for there is none
+    assert "Accuracy, CIFAR-10" in own.index  # and no column that the table has no cells for
     with pytest.raises(repfl.UserError, match="did you mean FedPer"):
         repfl.compare("fedobp/table4", "FedOBP", "FedPr", **asked)
     with pytest.raises(repfl.UserError, match="is a figure"):

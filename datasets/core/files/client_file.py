@@ -46,7 +46,9 @@ def rule_from_file(name: str, path: Path | str) -> None:
         content: str = Field(default=digest, pattern=digest, description="hash of the file")
 
     def check(facts: Facts, clients: int, options: Any) -> None:
-        if sha256(file.read_bytes()).hexdigest()[:16] != digest:
+        with reading(file):
+            today = sha256(file.read_bytes()).hexdigest()[:16]
+        if today != digest:
             raise DataError(f"{file} has changed since it was read; restart Python")
         size = sum(facts.splits.values())
         last = max(int(index.max(initial=0)) for part in _parts(splits) for index in part)
