@@ -115,8 +115,9 @@ def _scorings(recipe: Mapping[str, Any], tunes: bool) -> tuple[int, int]:
     points, often = evaluation["points"], evaluation["every"]
 
     def due(every: int) -> int:
-        regular = set(range(every, rounds + 1, every)) if every else set()
-        return len(regular | {rounds} | {each for each in evaluation["rounds"] if each <= rounds})
+        listed = {rounds, *(each for each in evaluation["rounds"] if each <= rounds)}
+        regular = rounds // every if every else 0
+        return regular + sum(not every or each % every > 0 for each in listed)
 
     first = often if evaluation["start_every"] is None else evaluation["start_every"]
     cohorts = ("start" in points and not tunes) * due(first) + ("pre_agg" in points) * due(often)

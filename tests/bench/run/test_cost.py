@@ -80,6 +80,18 @@ def test_all_who_are_scored_and_tuned_are_counted() -> None:
     assert tuned.trained > plain.trained
 
 
+def test_scorings_are_counted_once_and_without_listing_the_rounds() -> None:
+    def scored(last: int, **evaluation: Any) -> float:
+        changes = {"training": {"rounds": last}, "evaluation": evaluation}
+        return cost.work("fedavg", {}, task(**changes).cell.recipe).scored
+
+    once = scored(25, every=0)
+    assert scored(25, every=10) == pytest.approx(3 * once)  # after 10, 20 and 25
+    assert scored(25, every=10, rounds=[10, 13, 25, 99]) == pytest.approx(4 * once)
+    assert scored(25, every=0, rounds=[10, 13]) == pytest.approx(3 * once)
+    assert scored(10**26, every=10) == pytest.approx(1e25 * once)
+
+
 def test_an_estimate_is_what_such_cells_took(store: Store) -> None:
     for seed, times in enumerate((1.0, 2.0, 9.0)):
         keep(store, lasting(seed=seed), times)
