@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,9 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
     repeat = [line for line in done.out.splitlines() if line.startswith("    repeat: repfl run")]
     assert len(repeat) == 2
     for line in repeat:
-        for words in (f"--grid {tmp_path}", f"--plugin {FAULTY}", f"--results {tmp_path / 'r'}"):
-            assert words in line
+        command = shlex.split(line.partition("repeat: ")[2])
+        for option, path in (("grid", "tests.toml"), ("results", "r"), ("plugin", FAULTY)):
+            assert command[command.index(f"--{option}") + 1] == str(tmp_path / path)
     raising = FAULTY.read_text().partition("raise ZeroDivisionError")[0].count("\n") + 1
     store = Store(tmp_path / "r")
     records = [record for cell in store.ids() if (record := store.get(cell)) is not None]
@@ -157,15 +159,16 @@ def test_a_broken_plugin_is_named_with_its_line(here: Here, tmp_path: Path, text
     [
         *(f"list {kind}" for kind in ("papers", "datasets", "partitions", "models", "recipes")),
         *(f"info {name}" for name in ("fedpurin", "digits", "iid", "auc", "fedobp/cifar10-dir0.1")),
-        f"info test-slow --plugin {FAULTY}",
+        f"info test-slow --plugin {shlex.quote(str(FAULTY))}",
         "doctor",
     ],
 )
 def test_everything_is_listed_as_a_table_and_as_json(here: Here, faulty: Path, asked: str) -> None:
-    said = here(*asked.split())
+    command = shlex.split(asked)
+    said = here(*command)
     assert (said.code, said.err) == (0, "")
     assert said.out
-    assert json.loads(here(*asked.split(), "--json").out)
+    assert json.loads(here(*command, "--json").out)
 
 
 def test_artefacts_count_what_is_published_with_the_code(
@@ -217,7 +220,7 @@ def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_p
     assert 0 < facts["published"] <= facts["statuses"]["missing"]
     assert facts["unpublished_seconds"] < facts["seconds"]
     (line,) = re.findall(r"rest: `repfl (run [^`]*)`", here("plan", *asked).out)
-    asked = line.replace("run", "plan", 1).split()
+    asked = shlex.split(line.replace("run", "plan", 1))
     assert json.loads(here(*asked, "--json").out)["published"] == 0
 
 
