@@ -12,12 +12,12 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.evaluate import Mixture
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.params import Tensors
+from repfl.algorithms.fedavg import FedAvg
 
 DRIFT = 0.02
 """Extra slope of the mixing weight in published code, per unit of it."""
@@ -64,7 +64,7 @@ class HP:
     variants=("mode=flbench", "alpha_epochs=0", "alpha_epochs=1"),
     cost=1.8,
 )
-class APFL(PartialAveraging[HP]):
+class APFL(FedAvg[HP]):
     """Client i predicts with m = alpha_i v_i + (1 - alpha_i) w, w being the global model and v_i
     its own.
 

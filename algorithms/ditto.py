@@ -8,7 +8,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
+from repfl.algorithms.fedavg import FedAvg
 
 
 @hyperparameters
@@ -49,7 +49,7 @@ class HP:
     variants=("lam=0.1", "lam=2.0"),
     cost=1.9,
 )
-class Ditto(PartialAveraging[HP]):
+class Ditto(FedAvg[HP]):
     """FedAvg, beside which every participant trains a model v_i of its own on the same
     mini-batches, pulled towards the received w.
 

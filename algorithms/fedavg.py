@@ -1,12 +1,13 @@
-"""FedAvg: average what clients have learned."""
+"""FedAvg: average what clients have learned. Most other methods derive from it."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging, recalibrate_batch_norm
+from repfl.algorithms.core.method import Chosen, Method, State, register
+from repfl.algorithms.engine.params import columns, runs, write_columns
 
 
 @register(
@@ -20,16 +21,72 @@ from repfl.algorithms.core.partial_averaging import PartialAveraging, recalibrat
     family="global",
     sends="the whole model down and up; BN statistics only where the recipe averages them",
 )
-class FedAvg(PartialAveraging):
+class FedAvg(Method[Chosen]):
     """Every client starts from one model; the server averages what comes back, weighted as the
     recipe says.
 
-    w_i <- E epochs of SGD from w;  w <- sum_i p_i w_i. Where BN statistics are local
-    (`buffers = local`), each client keeps its own.
+    w_i <- E epochs of SGD from w;  w <- sum_i p_i w_i.
 
-    Differences from published code: docs/methods/fedavg.md.
+    A method that derives from this one says in `shared_mask` what the server averages, and in
+    `local_update` how clients train. Clients keep all entries that are not shared: here their BN
+    statistics, if the recipe says `buffers = local`.
+
+    State: `theta` [D] is the average, `own` [N, D'] what each client keeps, `seen` [N] who has
+    taken part. Differences from published code: docs/methods/fedavg.md.
     """
 
-    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
-        """Return the global model as it is, since no client personalises it."""
-        return recalibrate_batch_norm(fed, self.newcomer_init(state, fed).expand(fed.N, -1))
+    def shared_mask(self, fed: Federation) -> Tensor:
+        """Return the mask of the entries that the server averages  [D] bool."""
+        return fed.communicated
+
+    def local_update(self, fed: Federation, params: Tensor) -> Tensor:
+        """Train the active clients' models  [K, D] -> [K, D]."""
+        return fed.train(params)
+
+    def init(self, fed: Federation) -> State:
+        own = fed.client_rows(columns(fed.first_models(), self.personal_columns(fed)))
+        seen = torch.zeros(fed.N, dtype=torch.bool, device=fed.device)
+        return {"theta": fed.new_model(), "own": own, "seen": seen}
+
+    def round(self, state: State, fed: Federation) -> State:
+        params = self.local_update(fed, self.download(state, fed))
+        return self.upload_and_average(state, fed, params)
+
+    def client_params(self, state: State, fed: Federation) -> Tensor:
+        return self.merge(state, fed, state["theta"].expand(fed.K, -1))
+
+    def download(self, state: State, fed: Federation) -> Tensor:
+        """Send the active clients the average; return their models  [K, D]."""
+        return self.merge(state, fed, fed.down(state["theta"], self.shared_mask(fed)))
+
+    def upload_and_average(self, state: State, fed: Federation, params: Tensor) -> State:
+        """Return the state after the active clients trained their models to `params` [K, D]."""
+        sent = self.uploaded_mask(fed)
+        theta = torch.where(sent, fed.mean(fed.up(params, sent)), state["theta"])
+        return {"theta": theta, **self.keep(state, fed, params)}
+
+    def uploaded_mask(self, fed: Federation) -> Tensor:
+        """Return the mask of the entries that clients send  [D] bool."""
+        return self.shared_mask(fed)
+
+    # -- what clients keep -------------------------------------------------------------------------
+
+    def personal_columns(self, fed: Federation) -> list[slice]:
+        """Return the columns of the entries that clients keep."""
+        return runs(~fed.to_host(self.shared_mask(fed)))
+
+    def merge(self, state: State, fed: Federation, received: Tensor) -> Tensor:
+        """Return the active clients' models: what they keep, and else what they received
+        [K, D] -> [K, D].
+        """
+        places = self.personal_columns(fed)
+        if not places:
+            return received
+        return write_columns(received.clone(), places, state["own"][fed.active])
+
+    def keep(self, state: State, fed: Federation, params: Tensor) -> State:
+        """Return what stays with the clients after a round that ended with `params` [K, D]."""
+        seen = state["seen"].clone()
+        seen[fed.active] = True
+        own = columns(params, self.personal_columns(fed))
+        return {"own": fed.scatter_rows(state["own"], own), "seen": seen}

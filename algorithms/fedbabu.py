@@ -9,8 +9,8 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import FineTuned
 from repfl.algorithms.engine.params import columns
+from repfl.algorithms.fedavg_ft import FedAvgFT
 
 
 @hyperparameters
@@ -49,7 +49,7 @@ class HP:
     sends="the body down and up; the head comes once, with the initial model",
     variants=("epochs=0", "epochs=1", "part=body", "part=head", "rate=0.1"),
 )
-class FedBABU(FineTuned[HP]):
+class FedBABU(FedAvgFT[HP]):
     """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
 
     B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then

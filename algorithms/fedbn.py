@@ -6,7 +6,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
+from repfl.algorithms.fedavg import FedAvg
 
 
 @register(
@@ -21,7 +21,7 @@ from repfl.algorithms.core.partial_averaging import PartialAveraging
     needs=("bn",),
     sends="everything but normalisation layers, down and up",
 )
-class FedBN(PartialAveraging):
+class FedBN(FedAvg):
     """FedAvg restricted to everything outside normalisation layers; their affine parameters and
     statistics are each client's own.
     """

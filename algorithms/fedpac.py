@@ -11,11 +11,11 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.params import columns, write_columns
+from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math import simplex
 from repfl.algorithms.math.class_stats import ClassStatistics, class_statistics
 
@@ -71,7 +71,7 @@ class HP:
     variants=("combine=false", "lam=0.0"),
     cost=1.8,
 )
-class FedPAC(PartialAveraging[HP]):
+class FedPAC(FedAvg[HP]):
     """Alternate head and body locally; align features across clients; give each client the convex
     combination of heads that suits it best.
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import Newcomer, PartialAveraging
+from repfl.algorithms.fedper import FedPer, Newcomer
 
 
 @hyperparameters
@@ -53,7 +53,7 @@ class HP:
     variants=("newcomer=global", "head_epochs=0", "final_epochs=10"),
     cost=1.7,
 )
-class FedRep(PartialAveraging[HP]):
+class FedRep(FedPer[HP]):
     """The body B is averaged, every client keeps its own head H_i, and the two never train
     together.
 
@@ -64,9 +64,6 @@ class FedRep(PartialAveraging[HP]):
     """
 
     HP = HP
-
-    def shared_mask(self, fed: Federation) -> Tensor:
-        return fed.communicated & fed.params.body
 
     def local_update(self, fed: Federation, params: Tensor) -> Tensor:
         head_epochs, body_epochs = self.split_epochs(fed.epochs)

@@ -12,11 +12,11 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Direction
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.training import Trained
+from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math.simplex import principal, spread
 
 
@@ -72,7 +72,7 @@ class HP:
     variants=("rho=0.0", "plus_epochs=5"),
     gate_hp={"tau": 2},
 )
-class FLOCO(PartialAveraging[HP]):
+class FLOCO(FedAvg[HP]):
     """The head's weight is a point sum_v a_v W_v of a simplex; body, bias and endpoints W_v are
     trained and averaged as in FedAvg.
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import Newcomer, PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
+from repfl.algorithms.fedper import FedPer, Newcomer
 
 
 @hyperparameters
@@ -88,7 +88,7 @@ class HP:
     ),
     cost=1.2,
 )
-class FLUTE(PartialAveraging[HP]):
+class FLUTE(FedPer[HP]):
     """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular
     frame of the classes u a client has.
 
@@ -102,14 +102,11 @@ class FLUTE(PartialAveraging[HP]):
 
     HP = HP
 
-    def shared_mask(self, fed: Federation) -> Tensor:
-        return fed.communicated & fed.params.body
-
     def round(self, state: State, fed: Federation) -> State:
-        shared, weight = self.shared_mask(fed), fed.params.mask([fed.params.head_weight])
+        weight = fed.params.mask([fed.params.head_weight])
         present = fed.class_counts > 0  # [K, classes]
         params = self.train(fed, self.download(state, fed), present)
-        sent = fed.communicated if self.newcomer == "global" else shared
+        sent = self.uploaded_mask(fed)
         arrived, classes = fed.up(params, sent | weight), fed.send("up", present)
         theta = torch.where(sent, fed.mean(arrived), state["theta"])
         corrected = fed.down(self.correct(fed, arrived, classes), weight)

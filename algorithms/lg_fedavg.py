@@ -8,7 +8,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import Newcomer, PartialAveraging
+from repfl.algorithms.fedper import FedPer, Newcomer
 
 
 @hyperparameters
@@ -50,7 +50,7 @@ class HP:
         "shared=first, layers=2",
     ),
 )
-class LGFedAvg(PartialAveraging[HP]):
+class LGFedAvg(FedPer[HP]):
     """FedAvg restricted to the upper layers G; every client keeps its own representation, the
     layers below, and trains all of them jointly.
 

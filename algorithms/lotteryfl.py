@@ -9,9 +9,9 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
+from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math.masks import holders_mean, log_shares, masked_quantile
 
 TINY = 1e-6
@@ -75,7 +75,7 @@ class HP:
     variants=("judge=test, freeze=magnitude", "share=0.2", "target=0.1"),
     cost=1.1,
 )
-class LotteryFL(PartialAveraging[HP]):
+class LotteryFL(FedAvg[HP]):
     """A client masks the global model with m_i; if that is accurate enough and more than `target`
     remains, it prunes and rewinds.
 

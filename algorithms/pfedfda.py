@@ -14,12 +14,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging, recalibrate_batch_norm
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.params import columns
 from repfl.algorithms.engine.training import Trained
+from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math import box_bfgs
 from repfl.algorithms.math.gaussian import discriminant, folds, gaussian, one_hot
 
@@ -73,7 +73,7 @@ class HP:
     variants=("beta=single", "beta=local", "beta=global", "compat=flbench"),
     cost=1.5,
 )
-class PFedFDA(PartialAveraging[HP]):
+class PFedFDA(FedAvg[HP]):
     """Features of class c are Gaussian, N(M_c, S), and the head is the classifier that follows from
     that.
 
@@ -145,7 +145,7 @@ class PFedFDA(PartialAveraging[HP]):
         scored; no weight trains.
         """
         start = self.newcomer_init(state, fed).expand(fed.N, -1)
-        own = columns(recalibrate_batch_norm(fed, start), self.personal_columns(fed))
+        own = columns(fed.recalibrate_batch_norm(start), self.personal_columns(fed))
         received = {name: state[name] for name in ("theta", "means", "cov")}
         return self.client_params(self.init(fed) | received | {"own": own}, fed)
 

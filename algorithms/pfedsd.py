@@ -10,10 +10,10 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Extras
 from repfl.algorithms.engine.model import ClientModel
+from repfl.algorithms.fedavg import FedAvg
 
 
 @hyperparameters
@@ -51,7 +51,7 @@ class HP:
     sends="the whole model down and up; the teacher never leaves its client",
     cost=1.4,
 )
-class PFedSD(PartialAveraging[HP]):
+class PFedSD(FedAvg[HP]):
     """FedAvg whose clients also imitate the model they ended their previous round with, the teacher
     z_i.
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.params import Params, count_true
+from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math.masks import holders_mean, log_shares, masked_quantile
 
 
@@ -151,7 +151,7 @@ def stability(params: Params, record: Tensor) -> Tensor:
     ),
     cost=1.25,
 )
-class StarPFL(PartialAveraging[HP]):
+class StarPFL(FedAvg[HP]):
     """FedAvg that neither trains nor sends entries whose updates cancel out. Server and clients
     judge by their own records R of updates (see `Tracker`).
 

@@ -28,7 +28,10 @@ ALLOWED_IN_METHODS = {
     "__future__", "collections", "contextlib", "dataclasses", "functools", "math", "numpy", "repfl",
     "scipy", "torch", "typing",
 }  # fmt: skip
-OF_OURS = tuple(f"repfl.algorithms.{part}" for part in ("core", "engine", "math"))
+OF_OURS = tuple(
+    f"repfl.algorithms.{part}" for part in ("core", "engine", "math", *(p.stem for p in METHODS))
+)
+"""A method uses the parts below, and may derive from another method."""
 GLOBAL_DRAWS = re.compile(
     r"torch\.manual_seed\(|np\.random\.(seed|rand|randn|randint|choice|shuffle|permutation|dirichlet)\(|\brandom\.(seed|random|sample|shuffle|choice)\("
 )

@@ -205,6 +205,14 @@ class Federation(Recorder):
         """
         return self.train_full(start, **options).params
 
+    def recalibrate_batch_norm(self, params: Tensor) -> Tensor:
+        """Return models [K, D] whose local statistics have seen the active clients' training
+        samples for as long as an ordinary training would have; nothing else of them moves.
+        """
+        if self.protocol.buffers == "local" and any(s.kind == "stat" for s in self.params):
+            return self.train(params, trainable=self.params.stats, stream="join")
+        return params
+
     def train_full(
         self,
         start: Tensor,

@@ -89,6 +89,8 @@ class Method(ABC, Generic[Chosen]):
     """No server samples clients: all of them take part in every round."""
     uses_validation = False
     """It decides something by its clients' validation images."""
+    family = ""
+    """What it was registered as: `global` methods score all clients with the server's model."""
     scores_start = False
     """`round` itself calls `fed.score("start", ...)` with the models before training."""
 
@@ -152,9 +154,13 @@ class Method(ABC, Generic[Chosen]):
         meaning for them.
 
         `fed` is a federation of these clients alone, with the samples and epochs that the recipe
-        grants them. By default they train all of what they start from.
+        grants them. By default they train all of what they start from; under a `global` method
+        they take it as it is.
         """
-        return fed.train(self.newcomer_init(state, fed).expand(fed.N, -1), stream="join")
+        start = self.newcomer_init(state, fed).expand(fed.N, -1)
+        if self.family == "global":
+            return fed.recalibrate_batch_norm(start)
+        return fed.train(start, stream="join")
 
 
 class MethodError(ValueError):
@@ -222,6 +228,7 @@ class Entry:
         _check_defaults(name, cls.HP)
         if lacking := sorted(cls.__abstractmethods__):
             raise MethodError(f"method {name!r}: {cls.__name__} lacks {', '.join(lacking)}")
+        cls.family = self.family
         _REGISTRY[name] = replace(self, cls=cls)
         return cls
 

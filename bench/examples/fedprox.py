@@ -8,7 +8,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
+from repfl.algorithms.fedavg import FedAvg
 
 
 @hyperparameters
@@ -26,7 +26,7 @@ class HP:
     family="global",
     sends="as FedAvg: the whole model down and up",
 )
-class FedProx(PartialAveraging[HP]):
+class FedProx(FedAvg[HP]):
     """w_i <- w_i - lr (grad F_i(w_i) + mu (w_i - w)), from w as received;  w <- sum_i p_i w_i.
 
     The pull is a part of the gradient, so a recipe's momentum carries it. TsingZ0/PFLlib at d832e76

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Extras, cross_entropy
 from repfl.algorithms.engine.model import ClientModel
+from repfl.algorithms.fedavg import FedAvg
 
 
 @hyperparameters
@@ -31,7 +31,7 @@ class HP:
     sends="as FedAvg: the whole model down and up",
     variants=("first_order=true",),
 )
-class PerFedAvg(PartialAveraging[HP]):
+class PerFedAvg(FedAvg[HP]):
     """w_i <- w_i - lr grad F_i(w_i - alpha grad F_i(w_i; first half); second half);
     w <- sum_i p_i w_i. Clients are scored after one step from w with learning rate alpha.
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.core.server_module import ServerModule
+from repfl.algorithms.fedavg import FedAvg
 
 
 @hyperparameters
@@ -55,7 +55,7 @@ class Hypernetwork(nn.Module):
     sends="a generated model down, its change up",
     fast_hp={"hidden": 8},
 )
-class PFedHN(PartialAveraging[HP]):
+class PFedHN(FedAvg[HP]):
     """w_i = h(v_i; phi);  w_i' <- SGD on F_i from w_i;  (phi, v_i) <- (phi, v_i) - server_lr *
     mean over participants of (d w_i / d (phi, v_i))^T (w_i - w_i'), by SGD with momentum.
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
+from repfl.algorithms.fedavg import FedAvg
 
 
 @hyperparameters
@@ -35,7 +35,7 @@ class HP:
     sends="as FedAvg: the local model down and up; personal models stay",
     fast_hp={"inner_steps": 2},
 )
-class PFedMe(PartialAveraging[HP]):
+class PFedMe(FedAvg[HP]):
     """On every mini-batch, with w_i and t_i starting from w:
 
         t_i <- t_i - inner_lr (grad F_i(t_i) + lam (t_i - w_i)), several times;

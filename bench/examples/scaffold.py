@@ -8,9 +8,9 @@ import torch
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
+from repfl.algorithms.fedavg import FedAvg
 
 
 @hyperparameters
@@ -28,7 +28,7 @@ class HP:
     family="global",
     sends="model and control variate, down and up",
 )
-class Scaffold(PartialAveraging[HP]):
+class Scaffold(FedAvg[HP]):
     """w_i <- w_i - lr (grad F_i(w_i) - c_i + c) for S steps from w (option II of the paper):
 
         c_i+ = c_i - c + (w - w_i) / (S lr);   w <- w + server_lr (sum_i p_i w_i - w);
