@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import import_module
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from repfl.datasets.core.errors import DataError, suggest
 from repfl.datasets.core.recipe import Partition, Recipe
@@ -175,8 +175,11 @@ def partitioners() -> dict[str, Registered]:
 
 
 def resolve(partition: Partition) -> dict[str, Any]:
-    """Return all options of a partition, including defaults."""
-    return asdict(_options(partition)[1])
+    """Return all options of a partition, including defaults; those that were added later only if
+    they are set.
+    """
+    options = _options(partition)[1]
+    return dict(TypeAdapter(type(options)).dump_python(options))
 
 
 def has_validation(partition: Partition) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 from pydantic import Field
@@ -10,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from repfl.datasets.core.errors import DataError, suggest
 from repfl.datasets.core.partition import OPTIONS, ClientSplits, Facts, Pool, partitioner
+from repfl.datasets.core.recipe import added_later
 from repfl.datasets.core.rng import generator
 
 
@@ -75,10 +77,15 @@ class ClassShards:
     corruptions: list[str] | None = Field(
         default=None, description="one corruption per client, for CIFAR-10-C; None: the first N"
     )
+    client_classes: list[list[int]] | None = added_later(
+        None, "the classes of each client, such as [[0, 1], [2, 3]]; None: drawn"
+    )
 
 
 def _check_class_shards(facts: Facts, clients: int, options: ClassShards) -> None:
-    if clients * options.classes % facts.classes:
+    if options.client_classes is not None:
+        _check_client_classes(options.client_classes, facts.classes, clients, options.classes)
+    elif clients * options.classes % facts.classes:
         raise DataError(
             f"{clients} clients x {options.classes} blocks must be a multiple of the"
             f" {facts.classes} classes"
@@ -88,13 +95,42 @@ def _check_class_shards(facts: Facts, clients: int, options: ClassShards) -> Non
         _corruptions(facts.groups, clients, options)
 
 
+def _check_client_classes(
+    client_classes: list[list[int]], classes: int, clients: int, per_client: int
+) -> None:
+    if len(client_classes) != clients:
+        raise DataError(
+            f"option client_classes: {clients} clients need a list of classes each, there are"
+            f" {len(client_classes)}"
+        )
+    for client, row in enumerate(client_classes):
+        if len(set(row)) != len(row) or len(row) != per_client:
+            raise DataError(
+                f"option client_classes: client {client} has {row}; give it {per_client} different"
+                " classes, or change the option classes"
+            )
+        if wrong := [label for label in row if not 0 <= label < classes]:
+            raise DataError(
+                f"option client_classes: client {client} has class {wrong[0]}; valid: 0 to"
+                f" {classes - 1}"
+            )
+    owners = Counter(label for row in client_classes for label in row)
+    (most, many), (least, few) = (owners.most_common()[k] for k in (0, -1))
+    if many != few:  # blocks of one size, which the published code's slices rely on
+        raise DataError(
+            f"option client_classes: class {most} is with {many} clients, class {least} with {few};"
+            " give every class that is used to equally many"
+        )
+
+
 @partitioner("class-shards", ClassShards, check=_check_class_shards)
 def class_shards(pool: Pool, clients: int, seed: int, options: ClassShards) -> ClientSplits:
     """FedSelect's partition: cut classes into blocks in dataset order, give a few to each client.
 
     A client may draw the same class twice. It is tested on the classes it trains on. The Python and
     NumPy streams of the published code are replayed, including its second slice, which starts one
-    sample late.
+    sample late. With `client_classes` the code's stream draws only which block of a class a client
+    gets.
 
     Our choices: a dataset without official splits is first cut per class by `test_share`. Of
     CIFAR-10-C, the photographs of the CIFAR-10 test set are partitioned, and each client sees its
@@ -119,16 +155,15 @@ def _draw_blocks(
     pool: Pool, splits: tuple[np.ndarray, np.ndarray], clients: int, seed: int, options: ClassShards
 ) -> list[list[np.ndarray]]:
     """Give blocks of train and test samples to clients, by one list of classes."""
-    count = clients * options.classes // pool.classes  # blocks per class
-    labels = list(range(pool.classes)) * count
-    random.Random(seed).shuffle(labels)
-    client_labels = np.array(labels).reshape(clients, options.classes)  # [N, s]
+    client_labels = _client_labels(clients, pool.classes, seed, options)  # [N, s]
+    counts = np.bincount(client_labels.ravel(), minlength=pool.classes)  # blocks per class
     stream = np.random.RandomState(seed)
     parts = []
     sizes = (options.train, options.test)
     for name, index, size in zip(("train", "test"), splits, sizes, strict=True):
         blocks = []
         for label, samples in enumerate(pool.by_class(index)):
+            count = int(counts[label])
             needed = count * (size or 1)
             if len(samples) < needed:
                 raise DataError(
@@ -144,8 +179,19 @@ def _draw_blocks(
     return parts
 
 
+def _client_labels(clients: int, classes: int, seed: int, options: ClassShards) -> np.ndarray:
+    """Return the classes of the clients, as given or drawn  [N, s]."""
+    if options.client_classes is not None:
+        return np.array(options.client_classes)
+    labels = list(range(classes)) * (clients * options.classes // classes)
+    random.Random(seed).shuffle(labels)
+    return np.array(labels).reshape(clients, options.classes)
+
+
 def _cut(samples: np.ndarray, count: int) -> list[np.ndarray]:
     """Return consecutive blocks of equal size; the first blocks get one left-over sample each."""
+    if not count:
+        return []
     size = len(samples) // count
     blocks = list(samples[: size * count].reshape(count, size))
     for k, extra in enumerate(samples[size * count :]):

@@ -17,7 +17,8 @@ from repfl.datasets.cifar10c import CORRUPTIONS
 from repfl.datasets.core import partition
 from repfl.datasets.core.checks import canonical_order
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import ClientSplits, Pool, partitioners
+from repfl.datasets.core.partition import ClientSplits, Pool, partitioners, resolve
+from repfl.datasets.core.recipe import Partition
 from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import images, pool, split
 
@@ -176,6 +177,32 @@ def test_class_shards_deal_every_sample_once_and_test_what_is_trained(
     for train, test in zip(splits.train, splits.test, strict=True):
         assert set(samples.labels[train]) == set(samples.labels[test])
         assert len(set(samples.labels[train])) <= classes
+
+
+PAIRS = [[0, 1], [2, 3], [4, 0], [1, 2], [3, 4]]
+
+
+@quick
+@given(seeds)
+def test_class_shards_give_each_client_the_classes_that_are_named(seed: int) -> None:
+    samples, names = pool([20] * 6, [10] * 6), {"classes": 2, "client_classes": PAIRS}
+    splits = split(samples, "class-shards", 5, at=seed, **names, train=6, test=4)
+    assert within(samples, splits)
+    assert once(splits)
+    for row, train, test in zip(PAIRS, splits.train, splits.test, strict=True):
+        for index, each in ((train, 6), (test, 4)):
+            held = np.bincount(samples.labels[index], minlength=6)
+            assert held.tolist() == [each * (label in row) for label in range(6)]
+    whole = split(samples, "class-shards", 5, at=seed, **names)
+    assert len(np.concatenate(whole.train)) == 5 * 20  # nobody has the sixth class
+
+
+def test_options_that_came_later_are_part_of_a_recipe_only_if_they_are_set() -> None:
+    """The ids of published cells rest on it."""
+    assert "client_classes" not in resolve(Partition("class-shards"))
+    named = resolve(Partition("class-shards", options={"client_classes": PAIRS}))
+    assert named["client_classes"] == PAIRS
+    assert named.keys() - resolve(Partition("class-shards")).keys() == {"client_classes"}
 
 
 def corrupted(photos: int = 40, classes: int = 4) -> Pool:
@@ -346,6 +373,14 @@ REFUSALS: list[tuple[str, int, dict[str, Any], str]] = [
     ("class-shards", 7, {"classes": 2}, "multiple of the 10 classes"),
     ("class-shards", 10, {"classes": 2, "train": 40}, "class 0 has 30 train samples, not 80"),
     ("class-shards", 10, {"classes": 2, "test_share": 0.2}, "leave it out"),
+    ("class-shards", 3, {"client_classes": [[0, 1], [2, 3]]}, "3 clients need a list of classes"),
+    ("class-shards", 2, {"client_classes": [[0, 1], [2]]}, "has [2]; give it 2 different classes"),
+    ("class-shards", 2, {"client_classes": [[0, 1], [2, 2]]}, "client 1 has [2, 2]; give it 2"),
+    ("class-shards", 2, {"client_classes": [[0, 1], [2, 10]]}, "has class 10; valid: 0 to 9"),
+    ("class-shards", 2, {"client_classes": [[0, 1], [-1, 2]]}, "has class -1; valid: 0 to 9"),
+    ("class-shards", 3, {"client_classes": [[0, 1], [1, 2], [0, 3]]}, "class 3 with 1"),
+    ("class-shards", 2, {"client_classes": [[0, "1"], [2, 3]]}, "option client_classes.0.1"),
+    ("class-shards", 2, {"client_classes": [0, 1]}, "option client_classes.0"),
     ("n-cls", 10, {"classes": 11}, "cannot hold 11 of 10 classes"),
     ("n-cls", 200, {"classes": 2}, "leave 1 per client"),
     ("iid", 101, {}, "need more than the 100 test samples"),
