@@ -37,9 +37,13 @@ class Library:
                     self.store.verify(record)
                 self._records[cell] = record
             except (Corrupt, UserError) as error:
-                self._why[cell] = one_line(error)
-                self.problems.append(one_line(error))
+                self._reject(cell, error)
         return self._records[cell]
+
+    def _reject(self, cell: str, error: Exception) -> None:
+        """Use a record no more, and report why."""
+        self._records[cell], self._why[cell] = None, one_line(error)
+        self.problems.append(one_line(error))
 
     def why_missing(self, cell: str) -> str:
         """Return why there is no usable record."""
@@ -48,7 +52,11 @@ class Library:
     def curves(self, record: Record, names: Sequence[str]) -> dict[str, Curve]:
         """Return the named curves of a record."""
         if record.id not in self._curves:
-            self._curves[record.id] = by_name(self.store.frame(record, "rounds.parquet"))
+            self._curves[record.id] = {}
+            try:
+                self._curves[record.id] = by_name(self.store.frame(record, "rounds.parquet"))
+            except Corrupt as error:
+                self._reject(record.id, error)
         return {
             name: curve
             for name, curve in self._curves[record.id].items()
@@ -57,7 +65,19 @@ class Library:
 
     def arrays(self, record: Record, reduce: Reduce) -> Arrays:
         """Return what `reduce` makes of a record's diagnostics."""
-        return reduce(self.store.arrays(record))
+        try:
+            return reduce(self.store.arrays(record))
+        except Corrupt as error:
+            self._reject(record.id, error)
+            return {}
+
+    def counts(self, record: Record) -> Counts | None:
+        """Return each client's counts in the reported round of a record."""
+        try:
+            return counts_of(record, self.store)
+        except Corrupt as error:
+            self._reject(record.id, error)
+            return None
 
 
 class CellEvidence:
@@ -91,7 +111,7 @@ class CellEvidence:
     def counts(self, cell: str) -> Counts | None:
         """Return each client's counts in the reported round."""
         if (record := self._library.record(cell)) is not None:
-            return counts_of(record, self._library.store)
+            return self._library.counts(record)
         line = self._measured.line(cell)
         return None if line is None else line.counts
 

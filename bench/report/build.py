@@ -57,7 +57,7 @@ def report(request: Request, store: Store, out: Path) -> WrittenReport:
     """Write the selected artefacts and the pages above them."""
     from repfl.bench.report.site import pages
 
-    with writing(out, "report", ", or choose another folder with --out DIR"):
+    with writing(out, "report", "choose another folder with --out DIR"):
         out.mkdir(parents=True, exist_ok=True)
         papers = dict.fromkeys(item.paper for item in request.planned)
         parts = {paper: _part(paper, store, out, request) for paper in papers}

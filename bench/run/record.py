@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.run import cost, machine
 from repfl.bench.store import provenance, versions
 from repfl.bench.store.digest import of_arrays, of_curves, of_tensors
+from repfl.bench.store.store import COLUMNS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,8 +91,8 @@ def siblings(run: Run) -> dict[str, bytes]:
     import numpy as np
 
     files = {
-        "rounds.parquet": _parquet(("round", "name", "value"), run.rows),
-        "clients.parquet": _parquet(("round", "point", "client", "correct", "total"), run.counts),
+        "rounds.parquet": _parquet(COLUMNS["rounds.parquet"], run.rows),
+        "clients.parquet": _parquet(COLUMNS["clients.parquet"], run.counts),
     }
     arrays: dict[str, Any] = run.arrays
     if arrays:
@@ -101,16 +102,13 @@ def siblings(run: Run) -> dict[str, bytes]:
     return files
 
 
-TYPES = {"name": "string", "point": "string", "value": "float64"}
-
-
-def _parquet(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> bytes:
+def _parquet(types: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Return rows as the bytes of a parquet file."""
     import pyarrow
     from pyarrow import parquet
 
-    schema = pyarrow.schema([(name, TYPES.get(name, "int32")) for name in names])
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
+    schema = pyarrow.schema(list(types.items()))
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in types]
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(pyarrow.table(columns, schema=schema), sink)
     return bytes(sink.getvalue())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,10 @@ def _write(path: Path, tensors: dict[str, Tensor], facts: dict[str, str]) -> Non
     try:
         save_file(tensors, path, facts)
     except SafetensorError as error:  # what it makes of a full disk
-        raise OSError(str(error)) from error
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
+
+if TYPE_CHECKING:
+    from repfl.bench.store.store import Record
+
+
+class Recipe(BaseModel):
+    dataset: str
+
+
+class Cell(BaseModel):
+    method: str
+    version: int
+    recipe: Recipe
+    seed: int
 
 
 class Platform(BaseModel):
@@ -50,13 +64,15 @@ class Metrics(BaseModel):
     round: int | None
 
 
-def shape_problem(status: str, metrics: Any, provenance: Any) -> str:
+def shape_problem(record: Record) -> str:
     """Return the first field that a record lacks or has in another form; empty if all is valid."""
+    done = record.status == "done"
     parts: dict[str, tuple[type[BaseModel], Any]] = {
-        "provenance": (DoneOrigin if status == "done" else Origin, provenance)
+        "cell": (Cell, record.cell),
+        "provenance": (DoneOrigin if done else Origin, record.provenance),
     }
-    if status == "done":
-        parts["metrics"] = (Metrics, metrics)
+    if done:
+        parts["metrics"] = (Metrics, record.metrics)
     for name, (model, values) in parts.items():
         try:
             model.model_validate(values, strict=True)

@@ -6,6 +6,7 @@ results/<id>/record.json, rounds.parquet, clients.parquet, arrays.npz
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.errors import Corrupt, StoreError, UserError
+from repfl.bench.errors import Corrupt, StoreError, UserError, with_class
 from repfl.bench.grid.cell import canonical
 from repfl.bench.store.digest import of_file
 from repfl.bench.store.shape import shape_problem
@@ -33,6 +34,17 @@ FINAL = ("done", "diverged", "skipped")
 """Statuses that computing again would not change; a failed cell is tried again."""
 MODELS = "models.safetensors"
 FILES = ("rounds.parquet", "clients.parquet", "arrays.npz", MODELS)
+COLUMNS = {
+    "rounds.parquet": {"round": "int32", "name": "string", "value": "double"},
+    "clients.parquet": {
+        "round": "int32",
+        "point": "string",
+        "client": "int32",
+        "correct": "int32",
+        "total": "int32",
+    },
+}
+"""The columns of a record's tables, by Arrow's names of types."""
 ID_LENGTH = 64
 KINDS = {
     "schema": int,
@@ -45,6 +57,7 @@ KINDS = {
     "files": dict,
 }
 """The fields of a record, as JSON has them."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 RERUN = "`repfl run` computes the cell again and replaces it"
 
 
@@ -183,10 +196,15 @@ class Store:
 
     def frame(self, record: Record, name: str) -> pd.DataFrame | None:
         """Return a record's parquet file as a data frame."""
+        from pyarrow import schema
         from pyarrow.parquet import ParquetFile  # at half of what pandas takes for small files
 
         path = self.checked(record, name)
-        return None if path is None else ParquetFile(path).read(use_threads=False).to_pandas()
+        if path is None:
+            return None
+        with _decoding(path):
+            table = ParquetFile(path).read(use_threads=False)
+            return table.cast(schema(list(COLUMNS[name].items()))).to_pandas()
 
     def arrays(self, record: Record) -> dict[str, np.ndarray]:
         """Return a record's diagnostics."""
@@ -195,7 +213,7 @@ class Store:
         path = self.checked(record, "arrays.npz")
         if path is None:
             return {}
-        with np.load(path, allow_pickle=False) as stored:
+        with _decoding(path), np.load(path, allow_pickle=False) as stored:
             return dict(stored)
 
     def models(self, record: Record) -> dict[str, Tensor]:
@@ -208,11 +226,12 @@ class Store:
                 f"{self.folder(record.id)}: has no models; run the cell with --keep-models last, in"
                 " Python keep_models='last'"
             )
-        return load_file(path)
+        with _decoding(path):
+            return load_file(path)
 
     def verify(self, record: Record) -> None:
         """Verify the fields that readers rely on and every sibling file."""
-        if problem := shape_problem(record.status, record.metrics, record.provenance):
+        if problem := shape_problem(record):
             raise Corrupt(f"{self.folder(record.id) / 'record.json'}: {problem}; {RERUN}")
         for name in record.files:
             self.checked(record, name)
@@ -226,6 +245,8 @@ class Store:
 
     def open(self) -> None:
         """Make the folder and check that it is writable, before anything is computed."""
+        if self.running.exists() and not self.running.is_dir():
+            raise StoreError(f"{self.running}: is a file, and should be a folder; delete it")
         probe = self.running / f"probe-{os.getpid()}"
         with writing(self.root):
             self.running.mkdir(parents=True, exist_ok=True)
@@ -270,16 +291,31 @@ class Store:
 
 @contextmanager
 def writing(
-    root: Path, what: str = "results folder", other: str = ", or choose another with --results DIR"
+    root: Path, what: str = "results folder", other: str = "choose another with --results DIR"
 ) -> Iterator[None]:
     """Context manager: turn any error of a full or read-only disk into one line."""
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # of a library, not of the operating system
+            raise
         reason = error.strerror or str(error)
+        if error.filename and str(error.filename) != str(root):
+            reason = f"{error.filename}: {reason}"
+        free = "free space" if error.errno in FULL else ""
+        advice = ", or ".join(filter(None, [free, other]))
         raise StoreError(
-            f"{what} {root}: cannot be written ({reason}); free space{other}"
+            f"{what} {root}: cannot be written ({reason}){advice and '; '}{advice}"
         ) from None
+
+
+@contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    """Context manager: whatever a library raises about a file's content becomes one line."""
+    try:
+        yield
+    except Exception as error:
+        raise Corrupt(f"{path}: cannot be read: {with_class(error)}; {RERUN}") from None
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -293,8 +329,12 @@ def write_synced(path: Path, data: bytes) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file as a whole: readers see the old bytes or the new ones."""
     partial = path.with_suffix(".partial")
-    write_synced(partial, data)
-    partial.replace(path)
+    try:
+        write_synced(partial, data)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def sync_folder(path: Path) -> None:

@@ -144,7 +144,7 @@ def parse(text: str) -> Line:
         if line.cell != sha256(canonical(line.record.cell).encode()).hexdigest():
             raise ValueError(f"cell {line.cell[:12]}: the id is not that of the cell")
         record = line.record
-        shape = shape_problem(record.status, record.metrics, record.provenance)
+        shape = shape_problem(record)
         wrong = [shape] if shape else consistency.of_line(record, line.curves, line.counts)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a committed run: {type(error).__name__} {error}") from None

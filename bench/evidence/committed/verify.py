@@ -8,7 +8,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repfl.bench.errors import Corrupt, UserError, one_line
+from repfl.bench.errors import Corrupt, UserError, one_line, with_class
 from repfl.bench.evidence.committed import agreement, committed_runs, consistency
 from repfl.bench.evidence.committed.committed_run import Line, line_of
 from repfl.bench.evidence.committed.committed_runs import Measured
@@ -111,24 +111,40 @@ def _folders(store: Store, result: Verification) -> list[str]:
 def _sound_record(store: Store, cell: str, result: Verification) -> Record | None:
     """Return a record if it is intact and consistent; else note why not."""
     result.records += 1
-    try:
+    with _one_finding(f"record {cell[:12]}", result):
         record = store.get(cell)
         if record is None:
             raise Corrupt(
                 f"{store.folder(cell)}: has no record.json; delete it and run the cell again"
             )
         store.verify(record)
+        return record if _is_consistent(store, record, result) else None
+    return None
+
+
+@contextmanager
+def _one_finding(name: str, result: Verification) -> Iterator[None]:
+    """Context manager: whatever is raised becomes one finding, and the other records are still
+    checked.
+    """
+    try:
+        yield
     except (Corrupt, UserError) as error:
         result.findings.append(one_line(error))
-        return None
+    except Exception as error:  # somebody may have written anything, and a valid checksum of it
+        result.findings.append(f"{name}: cannot be checked: {with_class(error)}")
+
+
+def _is_consistent(store: Store, record: Record, result: Verification) -> bool:
+    """Return whether an intact record is consistent with itself; note why not."""
     if strange := store.strange_files(record):
         result.findings.append(
-            f"{store.folder(cell)}: holds {', '.join(strange)}, which no record speaks of; delete"
-            " it"
+            f"{store.folder(record.id)}: holds {', '.join(strange)}, which no record speaks of;"
+            " delete it"
         )
     wrong = consistency.of_store(store, record)
-    result.findings += [f"record {cell[:12]}: {what}" for what in wrong]
-    return None if wrong else record
+    result.findings += [f"record {record.id[:12]}: {what}" for what in wrong]
+    return not wrong
 
 
 def of_published(
@@ -194,10 +210,11 @@ def _check(subjects: Sequence[Subject], rerun: int, seed: int, result: Verificat
     sound = []
     # by recipe, so that a partition is made once
     for subject in sorted(subjects, key=lambda subject: canonical(subject.record.cell["recipe"])):
-        moved = list(data_moved(subject.record.provenance.get("data") or {}))
-        wrong = moved or _partition_faults(subject.record)
-        result.findings += [f"{subject.name}: {what}" for what in wrong]
-        sound += [] if wrong else [subject]
+        with _one_finding(subject.name, result):
+            moved = list(data_moved(subject.record.provenance.get("data") or {}))
+            wrong = moved or _partition_faults(subject.record)
+            result.findings += [f"{subject.name}: {what}" for what in wrong]
+            sound += [] if wrong else [subject]
     if rerun:
         _rerun(sound, rerun, seed, result)
 

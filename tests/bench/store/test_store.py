@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -168,3 +170,26 @@ def test_a_record_that_could_not_be_replaced_is_still_there(
         store.put(record, {})
     assert stored_result(store, record.id) == record
     assert list(store.running.iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", ["fsync", "replace"])
+def test_a_file_that_cannot_be_replaced_stays_and_nothing_is_left_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "smoke.jsonl"
+    path.write_bytes(b"old")
+    where, name = (os, "fsync") if fault == "fsync" else (Path, "replace")
+    monkeypatch.setattr(where, name, full)
+    with pytest.raises(OSError, match="No space left"):
+        stores.replace_file(path, b"new")
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"smoke.jsonl": b"old"}
+
+
+def test_a_file_in_the_place_of_a_folder_is_named_and_space_is_not_to_blame(tmp_path: Path) -> None:
+    (tmp_path / ".running").touch()
+    with pytest.raises(UserError, match=r"\.running: is a file") as caught:
+        Store(tmp_path).open()
+    assert "space" not in str(caught.value)
