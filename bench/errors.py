@@ -15,10 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 from repfl.datasets.core import errors as data
 from repfl.datasets.core.recipe import Training
 
-FINE, FINDING, INPUT, FAILED = 0, 1, 2, 3
+FINE, FINDING, INPUT, FAILED, INTERNAL = 0, 1, 2, 3, 4
 """Exit codes: all well; something stored or measured is not as it should be; the user's input is
-wrong; some cells or artefacts failed.
+wrong; some cells or artefacts failed; repfl itself failed.
 """
+MAX_MESSAGE = 1000
+"""Characters of an exception's message that are shown; a record's traceback has them all."""
 
 
 PLUGIN_KINDS = ("method", "dataset", "model", "partition.rule", "paper", "name")
@@ -69,6 +71,8 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, AttributeError) and error.name:
         matches = get_close_matches(error.name, [n for n in dir(error.obj) if n[0] != "_"], n=1)
         text += f"; did you mean {matches[0]}?" if matches else ""
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[:MAX_MESSAGE]}... ({len(text):,} characters)"
     return text or type(error).__name__
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from repfl.bench.cli import catalog, check, data, doctor, experiments, new, show, twin
-from repfl.bench.errors import FAILED, FINDING, INPUT, Corrupt, UserError, nearest, one_line
+from repfl.bench.errors import FINDING, INPUT, INTERNAL, Corrupt, UserError, nearest, one_line
 from repfl.datasets.core.errors import DataError
 
 COMMANDS: dict[str, Callable[..., Any]] = {
@@ -48,7 +48,7 @@ def command_line() -> Any:
         help=(
             "Regenerates the tables and figures of five papers on personalised federated learning,"
             " beside what they print. Exit codes: 0 fine; 1 a finding; 2 wrong input; 3 some cells"
-            " or artefacts failed; 130 and 143 stopped by a signal."
+            " or artefacts failed; 4 an internal error; 130 and 143 stopped by a signal."
         ),
     )
     app.callback()(_root)
@@ -164,7 +164,7 @@ def _unexpected(error: Exception) -> int:
     return _say(
         f"internal error, {type(error).__name__}: {one_line(error)} (details in {file.name};"
         " please report it)",
-        FAILED,
+        INTERNAL,
     )
 
 

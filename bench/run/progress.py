@@ -18,6 +18,8 @@ QUIET = 2.0
 """Seconds before the first message, and at least between two plain lines; a long run prints
 fewer.
 """
+MAX_REASON = 160
+"""Characters of a reason in a line of progress; the end of a run shows more of it."""
 
 
 class Progress:
@@ -50,6 +52,9 @@ class Progress:
         self._all_cost = sum(costs[cell] for cell in self.cells)
         self.begun = self.printed = time.monotonic()
         self._expected = self._all_cost / max(workers, 1) if in_seconds else None
+        if not cells:  # all were refused, each in its own line
+            yield
+            return
         text = f"{len(cells)} cell{'s' * (len(cells) != 1)} to compute" + (
             f", {cached} are there already" if cached else ""
         )
@@ -103,12 +108,14 @@ class Progress:
         """Record that a cell has ended."""
         if outcome.status == "interrupted":  # its rounds still count
             return
-        self.done += 1
+        self.done += outcome.id in self.cells
         self.rounds.pop(outcome.id, None)
         self._finished_cost += self._costs.get(outcome.id, 0.0)
         if outcome.status not in ("done", "cached", "skipped"):
             name = self.cells.get(outcome.id, outcome.id[:12])
-            self.note(f"{outcome.status}: {name}: {outcome.reason}")
+            reason = outcome.reason[:MAX_REASON]
+            more = " ..." if len(outcome.reason) > MAX_REASON else ""
+            self.note(f"{outcome.status}: {name}: {reason}{more}")
         self._show()
 
     @property

@@ -62,6 +62,14 @@ class Raises(Steady):
             raise ZeroDivisionError("on\npurpose")
 
 
+@misbehave("test-wordy")
+class Wordy(Steady):
+    """Raises an exception with a message that fills many screens."""
+
+    def fault(self, fed: Federation) -> None:
+        raise ValueError("word" * 25_000)
+
+
 @misbehave("test-unscored")
 class Unscored(Steady):
     """Never calls `fed.train`, which would score what clients have trained."""

@@ -95,6 +95,24 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
     assert [each.provenance["chunk"] for each in memory] == [1]
 
 
+def test_a_long_message_of_a_plug_in_is_cut_and_the_record_has_it_whole(
+    here: Here, grid: Path, tmp_path: Path, faulty: Path
+) -> None:
+    rows = 'rows = [{ label = "Local", method = "test-wordy" }]'
+    grid.write_text(ROWS.sub(rows, GRID).replace("seeds = [0, 1]", "seeds = [0]"))
+    where = ("--grid", grid, "--results", tmp_path / "r", "--artefact", "tests/table1")
+    said = here("run", *where, "--plugin", FAULTY, "--executor", "inline")
+    assert said.code == 3
+    assert said.out.count("ValueError: word") == 2  # of two cells, each once
+    assert said.err.count("ValueError: word") == 2
+    assert "(100,000 characters)" in said.out
+    assert max(map(len, [*said.out.splitlines(), *said.err.splitlines()])) < 2000
+    store = Store(tmp_path / "r")
+    record = store.get(store.ids()[0])
+    assert record is not None
+    assert "word" * 25_000 in record.provenance["traceback"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -230,7 +248,7 @@ def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_p
 @pytest.mark.parametrize(
     ("fault", "code", "words"),
     [
-        (KeyError("x"), 3, "internal error, KeyError"),
+        (KeyError("x"), 4, "internal error, KeyError"),
         (OSError(errno.ENOSPC, "No space left on device"), 2, "repfl: No space left on device"),
     ],
 )

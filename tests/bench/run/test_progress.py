@@ -54,3 +54,14 @@ def test_the_time_to_go_is_the_expected_one_first_and_counts_no_round_of_an_earl
             clock[0] += 10
             told.round(cells[0].id, half + 1)
             assert told.remaining() == f"{10 * (cells[0].rounds - half - 1)} s"
+
+
+def test_cells_that_are_refused_are_not_counted_as_ended(grid: Path) -> None:
+    first, second, *_ = (item.cell for item in unique(plan(Selection(files=[grid]))))
+    for cells, last in (([], "refused: "), ([first], "0 of 1 cells ended")):
+        out = io.StringIO()
+        told = progress.Progress(out)
+        with told.running(cells, {cell.id: 1.0 for cell in cells}, 0, 1):
+            told.finish(Outcome(second.id, "refused", "no room"))
+        assert "no room" in out.getvalue()
+        assert out.getvalue().splitlines()[-1].startswith(last)
