@@ -1,20 +1,17 @@
-"""`repfl plan | run | report | reproduce | board`: from cells to tables."""
+"""`repfl plan | run | report | reproduce`: from cells to tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from repfl.bench.cli.options import (
     AsJson,
     Chosen,
     Launch,
     Out,
-    Plugins,
     Results,
     Shard,
     Stale,
@@ -118,45 +115,6 @@ def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
     return ending.exit_code or code
 
 
-# -- the board -------------------------------------------------------------------------------------
-
-ACTIONS = ("plan", "run", "report", "reproduce", "collect")
-
-
-def board(
-    context: typer.Context,
-    action: Annotated[str, typer.Argument(help=", ".join(ACTIONS))] = "report",
-    scale: Annotated[
-        str,
-        typer.Option(
-            "--scale", metavar="SCALE", help="paper; smoke: embedded digits, to try it out"
-        ),
-    ] = "paper",
-    plugin: Plugins = None,
-) -> int:
-    """Compare all methods, equally tuned, by an action on the board alone. `repfl ACTION --help`
-    lists its options; `--method NAME --plugin FILE` adds a method of yours, with the same budget.
-    """
-    if action not in ACTIONS:
-        raise unknown("action", action, ACTIONS, "board")
-    plugins = [word for path in plugin or () for word in ("--plugin", path)]
-    words = [action, "--paper", "board", "--scale", scale, *plugins, *context.args]
-    code: int = context.find_root().command.main(words, prog_name="repfl", standalone_mode=False)
-    return code
-
-
-def _admit(planned: Sequence[Planned]) -> None:
-    """Refuse methods that look at test images, or at validation images without declaring it."""
-    from repfl.bench.check.contract import blind, check
-    from repfl.bench.grid.methods import entry
-
-    for name in dict.fromkeys(item.cell.method for item in planned):
-        ours = entry(name).cls.__module__.startswith("repfl.")
-        for _, _, wrong in () if ours else check(name, [blind]):
-            if wrong:
-                raise UserError(f"method {name} cannot stand on the board: {wrong}")
-
-
 # -- running ---------------------------------------------------------------------------------------
 
 
@@ -179,6 +137,18 @@ def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Endi
         again(chosen.plugin or (), store),
     )
     return ending
+
+
+def _admit(planned: Sequence[Planned]) -> None:
+    """Refuse methods that look at test images, or at validation images without declaring it."""
+    from repfl.bench.check.contract import blind, check
+    from repfl.bench.grid.methods import entry
+
+    for name in dict.fromkeys(item.cell.method for item in planned):
+        ours = entry(name).cls.__module__.startswith("repfl.")
+        for _, _, wrong in () if ours else check(name, [blind]):
+            if wrong:
+                raise UserError(f"method {name} cannot stand on the board: {wrong}")
 
 
 def options_of(launch: Launch, plugins: Sequence[str]) -> Options:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from repfl.bench.cli import catalog, check, data, doctor, experiments, new, show, twin
+from repfl.bench.cli import catalog, check, data, experiments, new, show
 from repfl.bench.errors import FINDING, INPUT, INTERNAL, Corrupt, UserError, nearest, one_line
 from repfl.datasets.core.errors import DataError
 
@@ -23,14 +23,11 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "run": experiments.run,
     "report": experiments.report,
     "reproduce": experiments.reproduce,
-    "board": experiments.board,
     "show": show.show,
     "check": check.check,
     "verify": check.verify,
-    "twin": twin.twin,
     "collect": check.collect,
     "new": new.new,
-    "doctor": doctor.doctor,
 }
 DATA_COMMANDS: dict[str, Callable[..., Any]] = {
     "list": data.list_datasets,
@@ -59,10 +56,8 @@ def command_line() -> Any:
             paragraphs = cleandoc(function.__doc__ or "").split("\n\n")
             # newer versions of typer would keep the line ends of the docstring
             text = "\n\n".join(" ".join(each.split()) for each in paragraphs)
-            passes_on = {"allow_extra_args": True, "ignore_unknown_options": True}
-            settings = passes_on if function is experiments.board else {}
             short, _, _ = f"{text} ".partition(". ")
-            group.command(name, help=text, short_help=short, context_settings=settings)(function)
+            group.command(name, help=text, short_help=short)(function)
     return typer.main.get_command(app)
 
 

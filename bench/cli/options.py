@@ -245,13 +245,8 @@ def select(
 
 def command(name: str, chosen: Chosen, store: Store, *flags: str) -> str:
     """Return a command that is about the same cells, plug-ins and records as the present one."""
-    board = chosen.paper == ["board"] and chosen.scale in ("smoke", "paper")
     selected = {key: value for key, value in vars(chosen).items() if value and key != "plugin"}
-    if board:
-        del selected["paper"]
-        if chosen.scale == "paper":
-            del selected["scale"]
-    words = ["repfl board" if board else "repfl", name, *flags]
+    words = ["repfl", name, *flags]
     for key, value in selected.items():
         for each in [value] if isinstance(value, str) else value:
             words += [f"--{key}", quote(str(each))]

@@ -59,8 +59,8 @@ def device_names(device: str) -> list[str]:
         return [device]
     if not (count := gpus()):
         raise UserError(
-            "--device cuda: PyTorch sees no GPU here; use --device cpu, or `repfl doctor` to find"
-            " out why"
+            "--device cuda: PyTorch sees no GPU here; use --device cpu, or find out why with"
+            " `python -m torch.utils.collect_env`"
         )
     return [f"cuda:{index}" for index in range(count)]
 

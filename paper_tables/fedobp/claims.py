@@ -205,4 +205,4 @@ PROPOSITIONS = (
         ASSUMED + RANK,
     ),
 )
-"""Sections III-C and IV, as `bench/studies/equations.py` tries them."""
+"""Sections III-C and IV, as `studies/propositions.py` tries them."""

@@ -111,7 +111,7 @@ PROPOSITIONS = (
         "rank correlation with F",
     ),
 )
-"""Section 3.2, as `bench/studies/equations.py` tries it."""
+"""Section 3.2, as `studies/propositions.py` tries it."""
 
 BN_LEAD = [cell(BN_ROWS[0], key) - cell(BN_ROWS[1], key) for key in CIFAR10]
 BATCH_NORM = (

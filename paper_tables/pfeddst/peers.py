@@ -156,7 +156,7 @@ PROPOSITIONS = (
         "CIFAR-10 at the reduced scale",
     ),
 )
-"""Section II-B, as `bench/studies/selection_skew.py` tries it."""
+"""Section II-B, as `studies/propositions.py` tries it."""
 
 
 RATES, GAPS = (0.1, 0.3, 1.0, inf), range(1, 501)

@@ -112,7 +112,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 def check(numbers: pd.DataFrame, scale: str) -> Claim:
     """Return the claim of section 3.3 on the stability check, from
-    `bench/studies/without_check.py`: accuracy with the check minus that without, paired by seed,
+    `studies/propositions.py`: accuracy with the check minus that without, paired by seed,
     round by round.
     """
     value = numbers.set_index(["quantity", "round", "seed"])["value"]

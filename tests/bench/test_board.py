@@ -28,7 +28,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("board") / "results"
     where = ["--results", str(folder), "--executor", "inline", "--seed", "1"]
-    assert call(["board", "run", "--scale", "smoke", *METHODS, *where]) == 0
+    assert call(["run", "--paper", "board", *METHODS, *where]) == 0
     return folder
 
 
@@ -95,7 +95,7 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
     joined = Selection(papers=["board"], methods=["test-joined"])
     with forgotten():
         said = here(
-            "board", "run", "--scale", "smoke", "--method", "test-joined", "--plugin", path,
+            "run", "--paper", "board", "--method", "test-joined", "--plugin", path,
             "--results", store.root, "--executor", "inline", "--seed", "1",
         )  # fmt: skip
         assert said.code == 0, said.err
@@ -168,7 +168,7 @@ def test_a_method_that_looks_at_test_images_is_refused(here: Here, tmp_path: Pat
     path.write_text(PEEKING)
     with forgotten():
         said = here(
-            "board", "run", "--scale", "smoke", "--method", "test-peeking", "--plugin", path,
+            "run", "--paper", "board", "--method", "test-peeking", "--plugin", path,
             "--results", tmp_path / "results",
         )  # fmt: skip
     assert said.code == 2

@@ -117,7 +117,7 @@ def test_a_long_message_of_a_plug_in_is_cut_and_the_record_has_it_whole(
     ("arguments", "words"),
     [
         (["rn"], ["No such command 'rn'", "run"]),
-        (["method"], ["No such command", "valid: board, check"]),
+        (["method"], ["No such command", "valid: check, collect"]),
         (["run", "--metod", "x"], ["--metod", "--method"]),
         (["run", "--seed", "x"], ["--seed"]),
         (["run", "--cell", ""], ["--cell is empty"]),
@@ -135,7 +135,6 @@ def test_a_long_message_of_a_plug_in_is_cut_and_the_record_has_it_whole(
         (["list", "method"], ["unknown kind 'method'", "methods"]),
         (["info", "fedprn"], ["unknown name 'fedprn'", "fedpurin"]),
         (["info", "fedobp/table4"], ["`repfl show fedobp/table4`"]),
-        (["twin"], ["--artefact PAPER/NAME"]),
         (["new", "method", "1Bad name"], ["such as bad-name"]),
         (["show", "zz"], ["zz"]),
         (["verify", "--results", "/nowhere"], ["/nowhere", "does not exist"]),
@@ -178,7 +177,6 @@ def test_a_broken_plugin_is_named_with_its_line(here: Here, tmp_path: Path, text
         *(f"list {kind}" for kind in ("papers", "datasets", "partitions", "models", "recipes")),
         *(f"info {name}" for name in ("fedpurin", "digits", "iid", "auc", "fedobp/cifar10-dir0.1")),
         f"info test-slow --plugin {shlex.quote(str(FAULTY))}",
-        "doctor",
     ],
 )
 def test_everything_is_listed_as_a_table_and_as_json(here: Here, faulty: Path, asked: str) -> None:

@@ -1,6 +1,6 @@
 """PFedDST's selection skew (equation 5): how large the losses on chosen peers' data are.
 
-python bench/studies/selection_skew.py    # writes paper_tables/pfeddst/propositions.csv
+python paper_tables/pfeddst/studies/propositions.py    # writes propositions.csv of PFedDST
 
 The formula is missing in our copy of the paper. By its words, and by the paper that it cites (Cho,
 Wang, Joshi: power-of-choice), the skew of client i's choice M is
@@ -14,7 +14,6 @@ data, and as 0. In rounds 2, 4, 6 and 8 several rules choose from one state of P
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -24,6 +23,7 @@ import repfl
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, build, register
 from repfl.algorithms.pfeddst import PFedDST
+from repfl.paper_tables.core import studies
 
 OURS = "by score, with the loss"
 RULES: dict[str, dict[str, Any]] = {
@@ -116,10 +116,9 @@ def measured(seed: int) -> pd.DataFrame:
 
 def main() -> None:
     """Write the numbers."""
-    path = Path(__file__).parents[2] / "paper_tables/pfeddst/propositions.csv"
-    found = pd.concat([measured(seed) for seed in SEEDS], ignore_index=True)
-    found.to_csv(path, index=False, float_format="%.4f", lineterminator="\n")
-    print(found.pivot_table(index="quantity", columns="round", values="value").to_string())
+    frame = pd.concat([measured(seed) for seed in SEEDS], ignore_index=True)
+    studies.write(__file__, frame)
+    print(frame.pivot_table(index="quantity", columns="round", values="value").to_string())
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ by no more than rounding is the noise to compare with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -21,14 +22,12 @@ from repfl.algorithms.core.run import Run
 from repfl.bench.errors import UserError, nearest
 from repfl.bench.grid.cell import Cell, build_cell
 from repfl.bench.grid.methods import with_defaults
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
 from repfl.bench.store.reported import reported_curve
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROUNDING = 2.0**-23
 """Relative size of the disturbance: the last bit of a float32."""
@@ -79,17 +78,31 @@ class TwinRun(Run):
         return self.fed.masks
 
 
-def twin_rounds(
-    cell: Cell,
-    changes: Mapping[str, Mapping[str, Any]],
+def study(
+    artefact: str,
+    *,
+    column: str,
+    row: str,
+    seed: int,
     rounds: Iterable[int],
-    report: Callable[[int], None] = lambda round_: None,
+    scale: str = "desk",
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> pd.DataFrame:
+    """Return the twin rounds of one cell of a table; the changes are by default those that make
+    the cell another row of the table.
+    """
+    selection = Selection(artefacts=[artefact], columns=[column], seeds=[seed], scale=scale)
+    base, others = row_changes(plan(selection), row)
+    frame = twin_rounds(base.cell, others if changes is None else changes, rounds)
+    return frame.assign(row=row, column=column, seed=seed)[["row", "column", "seed", *COLUMNS]]
+
+
+def twin_rounds(
+    cell: Cell, changes: Mapping[str, Mapping[str, Any]], rounds: Iterable[int]
 ) -> pd.DataFrame:
     """Train a cell, and before each of `rounds` run that round once as it is, once from a state
     disturbed by rounding, and once with every change of hyper-parameters, by its name.
     """
-    import pandas as pd
-
     torch.set_num_threads(1)
     options, rounds_to_run = Options(), sorted(set(rounds))
     clients, curve = clients_of(cell), "/".join(reported_curve(cell.recipe["evaluation"]))
@@ -116,7 +129,6 @@ def twin_rounds(
                 for name, variant in pairs.items()
             ]
         run.step()
-        report(run.round)
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 

@@ -1,6 +1,6 @@
 """Star-PFL with and without its stability check (section 3.3).
 
-python bench/studies/without_check.py    # writes paper_tables/star_pfl/propositions.csv
+python paper_tables/star_pfl/studies/propositions.py    # writes propositions.csv of Star-PFL
 
 The check puts a frozen entry on trial after F rounds. Without it, what has been frozen once stays
 frozen: F starts at more rounds than any run has.
@@ -9,7 +9,6 @@ frozen: F starts at more rounds than any run has.
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
 
 import pandas as pd
 
@@ -17,6 +16,7 @@ import repfl
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, register
 from repfl.algorithms.star_pfl import StarPFL
+from repfl.paper_tables.core import studies
 
 FOREVER = 10**6
 SEEDS, ROUNDS = (0, 1, 2), 48
@@ -66,10 +66,9 @@ def measured(seed: int) -> pd.DataFrame:
 
 def main() -> None:
     """Write the numbers."""
-    path = Path(__file__).parents[2] / "paper_tables/star_pfl/propositions.csv"
-    found = pd.concat([measured(seed) for seed in SEEDS], ignore_index=True)
-    found.to_csv(path, index=False, float_format="%.4f", lineterminator="\n")
-    print(found.pivot_table(index=["quantity", "seed"], columns="round", values="value"))
+    frame = pd.concat([measured(seed) for seed in SEEDS], ignore_index=True)
+    studies.write(__file__, frame)
+    print(frame.pivot_table(index=["quantity", "seed"], columns="round", values="value"))
 
 
 if __name__ == "__main__":

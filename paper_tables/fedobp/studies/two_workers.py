@@ -5,7 +5,7 @@ order in which clients were sampled. With one worker these orders are the same. 
 logged FLUTE with two in nine of sixteen columns, and in one of these with one worker, too.
 
 repfl run --scale paper --artefact fedobp/table3 --column calibration-m0.7 --seed 42 \
-    --plugin bench/studies/two_workers.py \
+    --plugin paper_tables/fedobp/studies/two_workers.py \
     --method "flute-two-workers[mode=flbench,body_epochs=1,detach=true,newcomer=global]"
 """
 

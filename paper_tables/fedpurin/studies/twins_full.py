@@ -1,0 +1,28 @@
+"""Twin rounds of FedPURIN's Table 2 in the paper's protocol: what the Hessian term changes.
+
+python paper_tables/fedpurin/studies/twins_full.py    # writes twins_full.csv
+"""
+
+from __future__ import annotations
+
+from repfl.paper_tables.core import studies
+from repfl.paper_tables.core.studies.twin_rounds import study
+
+
+def main() -> None:
+    """Write the numbers, and print them."""
+    frame = study(
+        "fedpurin/table2",
+        column="cifar10-dir0.1",
+        row="exact g, H off",
+        seed=1,
+        rounds=(1, 2, 4, 8, 16),
+        scale="paper",
+        changes={"hessian=true": {"hessian": True}},
+    )
+    studies.write(__file__, frame, "%.6g")
+    print(frame.to_string())
+
+
+if __name__ == "__main__":
+    main()
