@@ -1,27 +1,19 @@
 """Killed at any instant: no half of a record is ever seen, and the next run ends with the bits of
 one that nobody killed.
-
-Cells live in forked processes, which have imported everything, so that many deaths cost seconds.
-They die before the n-th change to the disk, for every n.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.run.machine import prepare_process
-from repfl.bench.run.task import Options, Task
+from repfl.bench.run.task import Task
 from repfl.bench.store.locks import sweep
 from repfl.bench.store.store import Store
 from tests.bench.conftest import digests, run_in, task
+from tests.bench.deaths import begin, last_words
 
-FORK = multiprocessing.get_context("fork")
-MOVES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
 WHOLE: dict[str, Any] = {
     "model": "tiny-bn",
     "evaluation": {"tallies": ["mask"]},
@@ -30,47 +22,9 @@ WHOLE: dict[str, Any] = {
 """A cell with every kind of file."""
 
 
-def live(root: str, wanted: Task, moves: int, pipe: Any) -> None:
-    """Compute a cell with a checkpoint after every round, and die before the given number of
-    changes to the disk; 0: do not.
-    """
-    made = [0]
-
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        writes = (
-            event == "open"
-            and isinstance(arguments[2], int)
-            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        )
-        if (event in MOVES or writes) and str(arguments[0]).startswith(root):
-            made[0] += 1
-            if made[0] == moves:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    prepare_process(Options())
-    pipe.send("begun")
-    sys.addaudithook(count)
-    outcome = run_in(Path(root), wanted, checkpoint_every=0.0)
-    pipe.send((outcome.status, made[0]))
-
-
-def begin(root: Path, wanted: Task, moves: int = 0) -> tuple[Any, Any]:
-    here, there = FORK.Pipe()
-    process = FORK.Process(target=live, args=(str(root), wanted, moves, there))
-    process.start()
-    there.close()
-    assert here.recv() == "begun"
-    return process, here
-
-
-def last_words(process: Any, pipe: Any) -> Any:
-    """What a cell's process said at its end; nothing if it was killed."""
-    process.join(120)
-    try:
-        return pipe.recv()
-    except EOFError:
-        assert process.exitcode == -signal.SIGKILL
-        return None
+def computing(root: Path, wanted: Task) -> Callable[[], str]:
+    """Compute a cell with a checkpoint after every round."""
+    return lambda: run_in(root, wanted, checkpoint_every=0.0).status
 
 
 def leftovers(root: Path) -> list[str]:
@@ -96,13 +50,13 @@ def resumed(root: Path, wanted: Task) -> dict[str, dict[str, str]]:
 
 def test_a_death_before_any_write_is_made_good(tmp_path: Path) -> None:
     wanted = task("fedpurin", **WHOLE)
-    status, moves = last_words(*begin(tmp_path / "whole", wanted))
+    status, moves = last_words(*begin(tmp_path / "whole", computing(tmp_path / "whole", wanted)))
     whole = digests(tmp_path / "whole")
     assert (status, len(whole)) == ("done", 1)
     assert moves > 15
     for death in range(1, moves + 1):
         root = tmp_path / str(death)
-        assert last_words(*begin(root, wanted, death)) is None
+        assert last_words(*begin(root, computing(root, wanted), death)) is None
         assert not root.exists() or (not leftovers(root) and digests(root) in ({}, whole))
         assert resumed(root, wanted) == whole
 
@@ -121,14 +75,14 @@ def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(
     while words is None:
         damaged.write_bytes(good[:-1])  # so that the cell is computed again
         death += 1
-        words = last_words(*begin(tmp_path, wanted, death))
+        words = last_words(*begin(tmp_path, computing(tmp_path, wanted), death))
         assert not leftovers(tmp_path)
         assert resumed(tmp_path, wanted) == whole
     assert death > 10
 
 
 def test_sweeping_leaves_the_living_and_the_unfinished_alone(store: Store) -> None:
-    process, pipe = begin(store.root, task(training={"rounds": 2000}))
+    process, pipe = begin(store.root, computing(store.root, task(training={"rounds": 2000})))
     while not list(store.running.glob("*.safetensors")):
         assert process.is_alive()
     sweep(store)
