@@ -10,7 +10,11 @@ import pytest
 
 from repfl.algorithms.core.method import methods
 from repfl.bench.cli.main import call
+from repfl.bench.evidence import across_scales
 from repfl.bench.grid.catalog import published_code
+from repfl.bench.grid.grid import files
+from repfl.bench.report import overview, show_text, to_sheet
+from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -55,3 +59,32 @@ def test_methods_name_the_published_code_that_they_are_compared_with() -> None:
     told = {(row["code"], row["commit"]) for row in published_code()}
     assert told == used - {("AvivSham/pFedHN", "1bc0549")} != set()  # that of an example
     assert {row["method"] for row in published_code()} <= set(methods())
+
+
+def verdicts(numbers: list[overview.Number], last: Verdict) -> str:
+    """The counts of a cell of the README's table."""
+    told = [number.verdict for number in numbers]
+    return " / ".join(str(told.count(v)) for v in (Verdict.REPRODUCED, Verdict.DIFFERS, last))
+
+
+@pytest.mark.parametrize("paper", [name for name in files() if name != "board"])
+def test_the_first_screen_counts_print_and_authors_files_apart(
+    paper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From committed runs alone; a count that moved is to be written into the README."""
+    monkeypatch.setenv("REPFL_RESULTS", str(tmp_path))
+    made = [each for scale in across_scales.COMPARED for each in show_text.made(paper, scale)]
+    sheets = [to_sheet.sheet_of(each, {}) for each in across_scales.merged(made)]
+    (found,) = overview.summaries(sheets, {})
+    exact = [number for number in found.numbers if number.kind in EXACT]
+    trained = [n for n in found.numbers if n.kind not in EXACT and n.verdict not in UNJUDGED]
+    printed, filed = overview.apart(trained)
+    counts = (
+        *map(str, found.origins),
+        verdicts(exact, Verdict.OTHER_SCALE),
+        verdicts(printed, Verdict.UNDECIDED),
+        verdicts(filed, Verdict.UNDECIDED),
+    )
+    page = f"paper_tables/{paper.replace('-', '_')}/README.md"
+    (row,) = [line for line in README.splitlines() if f"({page}) |" in line]
+    assert row.endswith(f"]({page}) | {' | '.join(counts)} |")

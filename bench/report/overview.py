@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from repfl.bench.report.artefact_data import ArtefactData, ClaimData, Number
-from repfl.paper_tables.core.statistics.verdict import EXACT, MARGIN, UNJUDGED, Kind, Verdict
+from repfl.paper_tables.core.counting import is_number, is_printed, split
+from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Kind, Verdict
 
 STATES = {
     str(Verdict.REPRODUCED): ("reproduced", "✓"),
@@ -39,6 +40,10 @@ PLURAL = (
 )
 
 
+ORIGINS = ("in print", "of the authors' files")
+"""Where numbers stand: counted apart, everywhere."""
+
+
 def state(verdict: str) -> str:
     """Return the class of a verdict; a published range without a value is not measured."""
     return STATES.get(verdict, STATES[str(Verdict.MISSING)])[0]
@@ -63,11 +68,20 @@ def dots(sheet: ArtefactData) -> list[Dot]:
             + (f"ours {number.ours}, {number.verdict}" if number.measured else "not measured"),
         )
         for number in sheet.printed
+        if is_number(number.kind)
     ]
 
 
 def _reported(number: Number) -> str:
     return "logged" if number.kind == Kind.LOGGED else "reported"
+
+
+def apart(numbers: Iterable[Number]) -> tuple[list[Number], list[Number]]:
+    """Return the numbers that papers print, and those of their authors' files."""
+    printed, filed = list[Number](), list[Number]()
+    for number in numbers:
+        (printed if is_printed(number.source) else filed).append(number)
+    return printed, filed
 
 
 def differing(sheets: Sequence[ArtefactData]) -> list[tuple[ArtefactData, Number]]:
@@ -95,20 +109,31 @@ class Summary:
 
     @property
     def numbers(self) -> list[Number]:
-        return [number for sheet in self.sheets for number in sheet.printed]
+        """Return the numbers of tables and figures, without settings."""
+        return [n for sheet in self.sheets for n in sheet.printed if is_number(n.kind)]
 
     @property
     def claims(self) -> list[tuple[ArtefactData, ClaimData]]:
         return [(sheet, claim) for sheet in self.sheets for claim in sheet.claims]
 
     @property
+    def _stated(self) -> list[str]:
+        """Return the sources of the numbers that stand in sentences only."""
+        return [s for _, claim in self.claims if is_number(claim.state) for s in claim.sources]
+
+    @property
     def sentences(self) -> int:
-        """Count the published numbers that stand in sentences only."""
-        return sum(len(claim.sources) for _, claim in self.claims)
+        """Count the numbers that stand in sentences only."""
+        return len(self._stated)
 
     @property
     def published(self) -> int:
         return len(self.numbers) + self.sentences
+
+    @property
+    def origins(self) -> tuple[int, int]:
+        """Count the numbers that the paper prints, and those of its authors' files."""
+        return split([*(number.source for number in self.numbers), *self._stated])
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -129,10 +154,17 @@ class Summary:
         return ", ".join(f"{n} {one if n == 1 else many}" for (one, n), many in words if n)
 
     @property
-    def bar(self) -> list[tuple[str, int, float]]:
-        """Return the stacked bar: verdict, count and per cent of all numbers."""
-        whole = max(1, len(self.numbers))
-        return [(name, n, 100 * n / whole) for name, n in self.verdicts.items() if n]
+    def bars(self) -> list[tuple[str, list[tuple[str, int, float]]]]:
+        """Return a stacked bar of the printed numbers and one of those of authors' files: verdict,
+        count and per cent.
+        """
+        bars = []
+        for name, numbers in zip(ORIGINS, apart(self.numbers), strict=True):
+            given = Counter(number.verdict for number in numbers)
+            counts = [(str(verdict), given[str(verdict)]) for verdict in Verdict]
+            if numbers:
+                bars.append((name, [(v, n, 100 * n / len(numbers)) for v, n in counts if n]))
+        return bars
 
     @property
     def sentence(self) -> str:
@@ -180,16 +212,21 @@ def title(summaries: Sequence[Summary]) -> str:
         same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
         match = f"{same} of {len(exact)} numbers that need no training match"
         return f"Toy run: {match}" if toy else f"{match}; no run at full scale yet"
-    verdicts = Counter(n.verdict for n in judged)
-    close = sum(n.gap is not None and abs(n.gap) <= MARGIN for n in judged)
-    words = (
-        f"{verdicts[str(Verdict.REPRODUCED)]:,} reproduced",
-        f"{verdicts[str(Verdict.DIFFERS)]:,} differ" + "s" * (verdicts[str(Verdict.DIFFERS)] == 1),
-        f"{verdicts[str(Verdict.UNDECIDED)]:,} undecided",
+    printed, filed = apart(judged)
+    parts = [f"{_count(len(printed), 're-run printed number')}: {_outcomes(printed)}"]
+    if filed:
+        parts.append(f"{_count(len(filed), 're-run value')} of authors' logs: {_outcomes(filed)}")
+    return "; ".join(parts)
+
+
+def _outcomes(judged: Sequence[Number]) -> str:
+    """Return the verdicts on numbers that were re-run, in words; a zero is said, too."""
+    counts = Counter(n.verdict for n in judged)
+    reproduced, differ, undecided = (
+        counts[str(v)] for v in (Verdict.REPRODUCED, Verdict.DIFFERS, Verdict.UNDECIDED)
     )
-    lie = "lies" if close == 1 else "lie"
-    runs = _count(len(judged), "re-run number")
-    return f"{runs}: {', '.join(words)}; {close:,} {lie} within one point"
+    differs = "differs" if differ == 1 else "differ"
+    return f"{reproduced:,} reproduced, {differ:,} {differs}, {undecided:,} undecided"
 
 
 def lead(summaries: Sequence[Summary]) -> str:
@@ -200,9 +237,11 @@ def lead(summaries: Sequence[Summary]) -> str:
     trained = [n for n in numbers if n.kind and n.kind not in EXACT]
     judged = _judged(numbers)
     reduced = sum(n.verdict == Verdict.OTHER_SCALE for n in trained)
+    printed, filed = (sum(counts) for counts in zip(*(s.origins for s in papers), strict=True))
+    files = f" and {_count(filed, 'value')} of their authors' files" if filed else ""
     parts = [
-        f"This report checks {_count(sum(s.published for s in papers), 'published number')} of"
-        f" {_count(len(papers), 'paper')}."
+        f"This report checks {_count(printed, 'printed number')} of"
+        f" {_count(len(papers), 'paper')}{files}; settings are none."
     ]
     if exact:
         parts.append(f"{len(exact):,} need no training: {_matching(exact)}.")
@@ -221,11 +260,16 @@ def lead(summaries: Sequence[Summary]) -> str:
     return " ".join(parts)
 
 
-def counts(summaries: Sequence[Summary]) -> dict[str, int]:
-    """Count the dots of each verdict."""
-    verdicts = Counter(dot.verdict for s in summaries for sheet in s.sheets for dot in dots(sheet))
-    missing = sum(n for verdict, n in verdicts.items() if verdict not in STATES)
-    return {name: verdicts[name] + missing * (name == Verdict.MISSING) for name in STATES}
+def counts(summaries: Sequence[Summary]) -> dict[str, tuple[int, int]]:
+    """Count the numbers of each verdict: those in print, and those of authors' files."""
+    printed, filed = apart(number for summary in summaries for number in summary.numbers)
+    return {
+        name: (
+            sum(state(number.verdict) == each for number in printed),
+            sum(state(number.verdict) == each for number in filed),
+        )
+        for name, (each, _) in STATES.items()
+    }
 
 
 def _judged(numbers: Iterable[Number]) -> list[Number]:
@@ -247,18 +291,17 @@ def _sentences(summary: Summary) -> Iterator[str]:
     if exact:
         yield f"Of {_count(len(exact), 'number')} that need no training, {_matching(exact)}."
     if trained:
-        judged = _judged(trained)
-        counts = Counter(n.verdict for n in judged)
-        plural = {str(Verdict.DIFFERS): "differ"}
-        outcomes = ", ".join(
-            f"{counts[v]} {plural.get(v, v) if counts[v] > 1 else v}" for v in STATES if counts[v]
-        )
-        yield (
-            f"{len(judged)} of {len(trained)} trained numbers were re-run at full scale"
-            f"{_single(judged)}: {outcomes}."
-            if judged
-            else f"None of {len(trained)} trained numbers has been re-run at full scale."
-        )
+        for name, numbers in zip(ORIGINS, apart(trained), strict=True):
+            if judged := _judged(numbers):
+                yield (
+                    f"{len(judged):,} of {len(numbers):,} trained numbers {name} were re-run at"
+                    f" full scale{_single(judged)}: {_outcomes(judged)}."
+                )
+            elif numbers:
+                yield (
+                    f"None of {len(numbers):,} trained numbers {name} has been re-run at full"
+                    " scale."
+                )
     if count := sum(summary.claim_counts.values()):
         own_checks = len(summary.claims) - count
         suffix = f"; and {_count(own_checks, 'check')} of ours" if own_checks else ""

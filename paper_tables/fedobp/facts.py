@@ -184,7 +184,7 @@ def _count(evidence: Evidence, short: str, column: Column) -> dict[str, Any]:
     }
     if kind == "q":
         cell = tables.conclude(
-            cell, "", Kind.LOOKUP, why_incomparable="an input, which our runs take over"
+            cell, "", Kind.SETTING, why_incomparable="an input, which our runs take over"
         )
     else:
         cell = tables.conclude(cell, "", Kind.CLOSED)

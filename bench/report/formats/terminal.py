@@ -138,13 +138,13 @@ def _show_lines(sheets: Sequence[ArtefactData], console: Console) -> None:
 
 def _show_verdicts(sheets: Sequence[ArtefactData], console: Console) -> None:
     grid = Grid(title="Published numbers", title_justify="left", header_style="bold")
-    for name in ("paper", "numbers", *overview.STATES, "in sentences", *CLAIMS):
+    for name in ("paper", "in print", "in files", *overview.STATES, "in sentences", *CLAIMS):
         grid.add_column(name, justify="left" if name == "paper" else "right")
     summaries = [each for each in overview.summaries(sheets, {}) if each.published]
     for each in summaries:
         holds, fails, contradicted, open_, _ = each.claim_counts.values()
         claims = (holds, fails + contradicted, open_)
-        counts = (each.published, *each.verdicts.values(), each.sentences, *claims)
+        counts = (*each.origins, *each.verdicts.values(), each.sentences, *claims)
         grid.add_row(each.paper, *(str(n) if n else BLANK for n in counts))
     if summaries:
         console.print("")

@@ -143,7 +143,7 @@ def by_method(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
     numbers: dict[str, list[tuple[ArtefactData, Number]]] = {}
     for sheet in book.sheets:
         for number in sheet.numbers:
-            if number.method and number.kind != Kind.LOOKUP:
+            if number.method and number.kind not in (Kind.LOOKUP, Kind.SETTING):
                 numbers.setdefault(number.method, []).append((sheet, number))
     return dict(sorted(numbers.items()))
 

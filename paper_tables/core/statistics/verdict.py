@@ -65,10 +65,12 @@ class Kind(StrEnum):
     CLOSED = "computed exactly"
     """Counts, bytes and operations that follow from sizes alone."""
     LOOKUP = "metadata"
-    """Copied from a configuration or a data set's description."""
+    """Copied from a data set's description."""
+    SETTING = "setting"
+    """An input of the runs, which ours take over; it is no result and is not counted."""
 
 
-EXACT = frozenset({Kind.CLOSED, Kind.LOOKUP})
+EXACT = frozenset({Kind.CLOSED, Kind.LOOKUP, Kind.SETTING})
 
 
 class Reading(StrEnum):

@@ -80,9 +80,24 @@ def test_summaries_count_verdicts_and_claims() -> None:
     assert {name: n for name, n in first.verdicts.items() if n} == {
         "differs": 1, "undecided": 7, "not measured": 1,
     }  # fmt: skip
-    assert sum(share for _, _, share in first.bar) == pytest.approx(100)
+    ((origin, parts),) = first.bars
+    assert (origin, first.origins) == (overview.ORIGINS[0], (9, 0))
+    assert sum(share for _, _, share in parts) == pytest.approx(100)
     assert first.standings == "1 holds, 1 does not hold, 1 undecided"
     assert (len(second.numbers), second.published) == (0, 0)
+
+
+def test_the_headline_counts_print_and_logs_apart() -> None:
+    """Whatever becomes of log values, the printed numbers keep their own outcome."""
+    first, *_ = sheets()
+    numbers = [replace(n, source=f"author_{n.source}") for n in first.numbers if n.source]
+    logs = replace(first, paper="paper-a", numbers=tuple(numbers))
+    title = overview.title(overview.summaries([first, logs], {}))
+    assert title == (
+        "8 re-run printed numbers: 0 reproduced, 1 differs, 7 undecided; "
+        "8 re-run values of authors' logs: 0 reproduced, 1 differs, 7 undecided"
+    )
+    assert overview.title(overview.summaries([first], {})) == title.partition(";")[0]
 
 
 # -- the terminal ----------------------------------------------------------------------------------
@@ -97,7 +112,7 @@ def test_verdicts_and_sentences_add_up_to_the_published_numbers() -> None:
     end = heads.index("in sentences") + 1
     counts = [[int(word) if word.isdigit() else 0 for word in row[1:end]] for row in rows]
     assert counts
-    assert all(published == sum(parts) > 0 for published, *parts in counts)
+    assert all(printed + filed == sum(parts) > 0 for printed, filed, *parts in counts)
 
 
 @pytest.mark.parametrize("width", [80, 104, 138])
