@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from repfl.datasets.core.partition import ClientSplits, Pool, majority_accuracy
+from repfl.datasets.core.partition import ClientSplits, Pool, majority_accuracy, partitioners
 from repfl.datasets.core.registry import get
 from repfl.datasets.partitions.dirichlet import ClassDirichlet, draw_classes, split_pair
 from tests.datasets.tiny import pool, split
@@ -73,6 +73,7 @@ def test_star_pfl_s_clients_have_1261_sagittal_samples_each(alpha: float) -> Non
 
 
 TEN = ([5000] * 10, [1000] * 10)
+UNEVEN = ([40, 31, 57], [12, 9, 14])
 SHARDS = {"classes": 2, "train": 50, "test": 100}
 DIGESTS: list[tuple[str, int, int, dict[str, Any], tuple[Any, Any], str]] = [
     ("client-dirichlet", 20, 1, {"alpha": 0.1}, TEN, "82381f797a19c04eb7d623b7"),
@@ -91,6 +92,39 @@ def test_a_published_partition_never_changes(
     gave the same lists.
     """
     assert split(pool(*counts), rule, clients, at=seed, **options).digest.startswith(digest)
+
+
+def with_domains() -> Pool:
+    """Samples of three classes in four domains of different sizes."""
+    numbers = np.arange(211)
+    labels, groups = numbers * 5 % 7 % 3, numbers % 10 % 7 % 4
+    return Pool(labels, {"all": range(211)}, 3, groups, ("a", "b", "c", "d"))
+
+
+OURS: list[tuple[str, int, dict[str, Any], Any, str]] = [
+    ("iid", 7, {}, UNEVEN, "702f3733fb1816cbd94baa68"),
+    ("iid", 7, {"test_share": 0.3}, UNEVEN[:1], "6d0b251c99b91daadce11546"),
+    ("shards", 7, {"per_client": 3}, UNEVEN, "223532ec38c2158fec59101c"),
+    ("shards", 7, {"per_client": 2, "test_share": 0.3}, UNEVEN[:1], "bd051298eb33b3caa45f85ae"),
+    ("domain", 4, {"test_share": 0.3}, None, "b12352b1a1312d9a852e3cde"),
+]
+
+
+@pytest.mark.parametrize(("rule", "clients", "options", "counts", "digest"), OURS)
+def test_a_partition_of_ours_changes_only_with_its_version(
+    rule: str, clients: int, options: dict[str, Any], counts: Any, digest: str
+) -> None:
+    samples = pool(*counts) if counts else with_domains()
+    assert split(samples, rule, clients, at=3, **options).digest.startswith(digest)
+
+
+def test_every_rule_has_a_digest() -> None:
+    names = {
+        name
+        for name, rule in partitioners().items()
+        if rule.function.__module__.startswith("repfl.")
+    }
+    assert names == {row[0] for row in (*DIGESTS, *OURS)}
 
 
 class Scripted(np.random.RandomState):
