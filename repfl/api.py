@@ -58,7 +58,7 @@ class Run:
     @property
     def floor(self) -> float:
         """Return the accuracy of predicting every client's most frequent class."""
-        average = self.record.cell["recipe"]["evaluation"]["average"]
+        average = self.record.recipe.evaluation.average
         return float(self.record.metrics.get("floor", {}).get(average, nan))
 
     @cached_property
@@ -228,7 +228,7 @@ def _planned(
         resolved = recipe
         arguments = ""
     cell = build_cell(name, hp, resolved, python_values(seed))
-    arguments = arguments or f"{dict(cell.recipe)}, {seed}"
+    arguments = arguments or f"{cell.json['recipe']}, {seed}"
     settings = {name: options[name] for name in ("precision", "stack") if name in options}
     if plugins:
         settings["plugins"] = [str(path) for path in paths(plugins)]

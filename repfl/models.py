@@ -31,7 +31,7 @@ def client_model(
 
     load_plugins(plugins)
     record, store = _record(cell, results, client)
-    name, channels, size, classes = shape_of(record.cell["recipe"])
+    name, channels, size, classes = shape_of(record.recipe)
     tensors = {}
     for key, value in store.models(record).items():
         kind, _, tensor = key.partition("/")
@@ -55,12 +55,12 @@ def client_data(
     """Return a client's normalised images [n, C, H, W] and labels [n]."""
     import torch
 
-    from repfl.bench.grid.cell import reopen
+    from repfl.bench.grid.cell import from_json
     from repfl.bench.run.clients import clients_of
 
     load_plugins(plugins)
     record, _ = _record(cell, results, client)
-    data = clients_of(reopen(record.cell)).data.to(torch.device("cpu"), torch.float32)
+    data = clients_of(from_json(record.cell)).data.to(torch.device("cpu"), torch.float32)
     if split not in ("train", "test", "val"):
         raise unknown("split", split, ("train", "test", "val"))
     index = getattr(data, split)[client]
@@ -69,7 +69,6 @@ def client_data(
 
 def _record(cell: str | Run, results: str | Path | None, client: int) -> tuple[Record, Store]:
     """Return a run's record and where it lies, if the run has such a client."""
-    from repfl.bench.grid.recipes import residents
     from repfl.bench.store.store import Store
 
     if isinstance(cell, str):
@@ -78,7 +77,7 @@ def _record(cell: str | Run, results: str | Path | None, client: int) -> tuple[R
         assert record is not None  # its id was listed
     else:
         record, store = cell.record, cell.store
-    clients = residents(record.cell["recipe"])
+    clients = record.recipe.residents
     if client not in range(clients):
         raise UserError(f"client {client!r} is not valid; valid: 0 to {clients - 1}")
     return record, store

@@ -149,7 +149,7 @@ def _recipes_of(paper_scales: Iterable[tuple[str, str]]) -> set[str]:
     from repfl.bench.grid.plan import Selection, plan
 
     return {
-        canonical(item.cell.recipe)
+        canonical(item.cell.json["recipe"])
         for paper, scale in paper_scales
         if scale in read(files()[paper]).file.scales
         for item in plan(Selection(papers=[paper], scale=scale))
@@ -196,10 +196,10 @@ def _add_swept(named: dict[str, tuple[str, str, str]], path: Path) -> None:
     for scale in (each for each in reversed(SCALES) if each in grid.file.scales):
         for name, artefact in grid.file.artefacts.items():
             for item in cells_of(grid, name, artefact, scale):
-                if (values := canonical(item.cell.recipe)) not in named:
+                if (values := canonical(item.cell.json["recipe"])) not in named:
                     recipe = item.column.partition("[")[0]
                     base = dotted(recipe_values(grid.recipe(recipe, scale)))
-                    fields = dotted(item.cell.recipe).items()
+                    fields = dotted(item.cell.json["recipe"]).items()
                     changed = {field: value for field, value in fields if base.get(field) != value}
                     named[values] = (grid.paper, scale, Column(recipe, changed).key)
 
@@ -240,7 +240,7 @@ def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, A
         currency, recipe = line.currency, line.column
         paper, scale = computed.paper_scale
     axes = _axes(record.cell)
-    average = record.cell["recipe"]["evaluation"]["average"]
+    average = record.recipe.evaluation.average
     return {
         "id": cell,
         **axes,
@@ -261,7 +261,7 @@ def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, A
         "commit": str(provenance.get("commit") or "")[:12],
         "finished": provenance.get("finished"),
         "reason": record.reason,
-        **extra_metrics_of(metrics, record.cell["recipe"]["evaluation"]["point"]),
+        **extra_metrics_of(metrics, record.recipe.evaluation.point),
     }
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.recorder import Recorder
 from repfl.algorithms.core.topology import Topology
+from repfl.algorithms.core.training import TrainingProtocol, cohort_size
 from repfl.algorithms.engine import batches
 from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches, plan_pass
 from repfl.algorithms.engine.client import Client, Loss, cross_entropy
@@ -43,7 +43,7 @@ class Federation(Recorder):
         self,
         model: Model,
         data: ClientData,
-        recipe: Recipe,
+        recipe: TrainingProtocol,
         *,
         seed: int,
         device: torch.device | str = "cpu",
@@ -140,7 +140,7 @@ class Federation(Recorder):
         late.scoring = True
         return late
 
-    def _other(self, data: ClientData, recipe: Recipe) -> Federation:
+    def _other(self, data: ClientData, recipe: TrainingProtocol) -> Federation:
         how: dict[str, Any] = {"device": self.device, "dtype": self.dtype, "stack": self.stack}
         how |= {"precision": self.precision, "seed": self.streams.seed}
         return Federation(self.model, data, recipe, **how)

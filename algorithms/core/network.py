@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.messages import Code, Direction, Ledger, code_bytes
-from repfl.algorithms.core.recipe import Training
 from repfl.algorithms.core.topology import mix
+from repfl.algorithms.core.training import Training
 from repfl.algorithms.engine.client_data import to_device, to_host
 from repfl.algorithms.engine.params import Params, count_true
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.network import Network
-from repfl.algorithms.core.recipe import Recipe
+from repfl.algorithms.core.training import TrainingProtocol
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.evaluate import Models, Score, count_correct, measure
 from repfl.algorithms.engine.model import Model
@@ -20,7 +20,7 @@ class Recorder(Network):
         self,
         model: Model,
         data: ClientData,
-        recipe: Recipe,
+        recipe: TrainingProtocol,
         device: torch.device,
         dtype: torch.dtype,
         stack: int,

@@ -14,7 +14,7 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, MethodError, State
-from repfl.algorithms.core.recipe import Recipe
+from repfl.algorithms.core.training import TrainingProtocol
 from repfl.algorithms.engine.client import described
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.evaluate import Mixture, Models, Score, joined, summary
@@ -44,7 +44,7 @@ class Run:
     def __init__(
         self,
         method: Method[Any],
-        recipe: Recipe,
+        recipe: TrainingProtocol,
         data: ClientData,
         model: Model,
         *,

@@ -126,7 +126,7 @@ def _published(cell: str, paper: str, scale: str) -> ShownRecord:
     if others := measured.others(line):
         values = ", ".join(_value(each.record) for each in others)
         note += f", one of {len(others) + 1} lines (the others: {values})"
-    made = rerun_options(line.record.provenance, line.record.cell["recipe"])
+    made = rerun_options(line.record.provenance, line.record.recipe)
     return ShownRecord(line.record, line.curves, f"{planned[0].command}{made} --fresh", note)
 
 
@@ -173,7 +173,7 @@ def _value(record: Record) -> str:
 
 def _floor(record: Record) -> str:
     """Return the accuracy of a majority-class predictor, in words."""
-    average = record.cell["recipe"]["evaluation"]["average"]
+    average = record.recipe.evaluation.average
     floor = record.metrics.get("floor", {}).get("pooled" if average == "pooled" else "clients")
     return f", majority class {100 * floor:.2f} %" if isinstance(floor, int | float) else ""
 
@@ -182,7 +182,7 @@ def _show_curves(out: Console, shown: ShownRecord) -> None:
     """Print means over clients by round, and the curve that the result is from."""
     from repfl.bench.store.reported import reported_curve
 
-    result = "/".join(reported_curve(shown.record.cell["recipe"]["evaluation"]))
+    result = "/".join(reported_curve(shown.record.recipe.evaluation))
     for name in sorted({name for name in shown.curves if name.endswith("/mean") or name == result}):
         values = shown.curves[name].values.tolist()
         out.print(

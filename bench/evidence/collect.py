@@ -97,7 +97,7 @@ def collect(
 def _unplanned(planned: Sequence[Planned], store: Store) -> Counter[str]:
     """Count, by method without a row, its records of recipes that are planned for other methods."""
     rows = {item.cell.method for item in planned}
-    recipes = {canonical(item.cell.recipe) for item in planned}
+    recipes = {canonical(item.cell.json["recipe"]) for item in planned}
     counts: Counter[str] = Counter()
     for cell in {*store.ids()} - {item.cell.id for item in planned}:
         try:

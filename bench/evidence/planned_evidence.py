@@ -16,6 +16,7 @@ from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.methods import entry
 from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.recipes import recipe_values
 from repfl.bench.store import versions
 from repfl.paper_tables.core.evidence import STALE, TRIAL, Arrays, Reduce
 from repfl.paper_tables.core.statistics.noise import NO_GROUPS, Noise
@@ -84,16 +85,16 @@ class PlannedEvidence:
             "status": status,
             "reason": reason,
             "value": float(value) if done and value is not None else nan,
-            "dataset": recipe["dataset"],
-            "dataset_title": _title(recipe["dataset"]),
+            "dataset": recipe.dataset,
+            "dataset_title": _title(recipe.dataset),
             "source": "record" if line is None else "measured",
             "tier": self._tier(line, origin, item.cell) if done else "",
             "seconds": (origin.get("seconds") or {}).get("processor"),
             "peak_memory": origin.get("peak_memory"),
             **flatten(origin.get("work") or {}, "work."),
-            **flatten(recipe["partition"]["options"], "partition."),
-            **flatten(item.cell.hp, "hp."),
-            **flatten(recipe, "recipe."),
+            **flatten(recipe.partition.options, "partition."),
+            **flatten(item.cell.options, "hp."),
+            **flatten(recipe_values(recipe), "recipe."),
             **flatten(metrics.get("floor", {}), "floor."),
             **flatten(metrics.get("traffic", {}), "traffic."),
             "parameters": metrics.get("parameters"),

@@ -7,11 +7,11 @@ diverged or failed counts as made, and cannot be the best.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.committed.committed_run import Curve
@@ -20,6 +20,9 @@ from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.reported import reported_curve
+
+if TYPE_CHECKING:
+    from repfl.datasets.core.recipe import Recipe
 
 NO_RESULT = ("diverged", "failed")
 DIGITS = 6
@@ -44,9 +47,9 @@ class Trial:
     @property
     def options(self) -> dict[str, Any]:
         """Return hyper-parameters, and fields of the recipe under dotted names."""
-        recipe = dotted(self.cell.recipe)
+        recipe = dotted(self.cell.json["recipe"])
         named = {n if "." in n else f"recipe.{n}": value for n, value in recipe.items()}
-        return {**self.cell.hp, **named}
+        return {**self.cell.options, **named}
 
 
 @dataclass(frozen=True)
@@ -140,11 +143,10 @@ def validated(planned: Sequence[Planned]) -> bool:
     )
 
 
-def _validates(recipe: Mapping[str, Any]) -> bool:
+def _validates(recipe: Recipe) -> bool:
     from repfl.datasets.core import partition
-    from repfl.datasets.core.recipe import Partition
 
-    return partition.has_validation(Partition(**recipe["partition"]))
+    return partition.has_validation(recipe.partition)
 
 
 def _trial(row: str, items: Sequence[Planned], evidence: CellEvidence) -> Trial:
@@ -176,7 +178,7 @@ def _score(cell: Cell, evidence: CellEvidence) -> tuple[float, float]:
     """Return validation and test accuracy of one run in the same round: the last, or that of the
     best validation accuracy if the recipe does not report the last.
     """
-    evaluation = cell.recipe["evaluation"]
+    evaluation = cell.recipe.evaluation
     point, average = reported_curve(evaluation)
     names = (f"{point}/val/{average}", f"{point}/{average}")
     curves = evidence.curves(cell.id, names)
@@ -184,7 +186,7 @@ def _score(cell: Cell, evidence: CellEvidence) -> tuple[float, float]:
     both = [round_ for round_ in val if round_ in test]
     if not both:
         return nan, nan
-    last = evaluation["rule"] == "last"
+    last = evaluation.rule == "last"
     chosen = max(both) if last else max(both, key=lambda round_: (val[round_], -round_))
     return val[chosen], test[chosen]
 

@@ -78,7 +78,7 @@ class Statuses:
             return status
         if item.skip:
             return Status("skipped", item.skip)
-        lack = data_absent(item.cell.recipe["dataset"])
+        lack = data_absent(item.cell.recipe.dataset)
         return Status("missing", lack) if lack and status.reason == NOT_COMPUTED else status
 
 
@@ -165,8 +165,8 @@ def _plan_row(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
         "column": item.column,
         "scale": item.scale,
         "method": item.cell.method,
-        "hp": dict(item.cell.hp),
-        "dataset": item.cell.recipe["dataset"],
+        "hp": dict(item.cell.options),
+        "dataset": item.cell.recipe.dataset,
         "seed": item.cell.seed,
         "status": status.status,
         "reason": status.reason,
@@ -221,13 +221,13 @@ def run_facts(store: Store) -> list[dict[str, Any]]:
 
 
 def _record_facts(record: Record) -> dict[str, Any]:
-    recipe, method = record.cell["recipe"], record.cell["method"]
+    recipe, method = record.recipe, record.cell["method"]
     return {
         "method": spec(method, changed_options(method, record.cell["hp"])),
-        "dataset": recipe["dataset"],
-        "model": recipe["model"],
-        "clients": recipe["clients"],
-        "rounds": recipe["training"]["rounds"],
+        "dataset": recipe.dataset,
+        "model": recipe.model,
+        "clients": recipe.clients,
+        "rounds": recipe.training.rounds,
         "seed": record.cell["seed"],
         "accuracy": record.metrics.get("value"),
         "finished": record.provenance.get("finished"),

@@ -9,22 +9,15 @@ import json
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.methods import entry, hyperparameters, options_of
-from repfl.bench.grid.recipes import (
-    adapter,
-    check_partition,
-    recipe_from,
-    recipe_values,
-    residents,
-    shape_of,
-)
+from repfl.bench.grid.methods import entry, hyperparameters, options_of, stored_values
+from repfl.bench.grid.recipes import check_partition, recipe_from, recipe_values, resolved, shape_of
 from repfl.datasets.core.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -59,23 +52,35 @@ MAX_SEED = 2**32
 
 @dataclass(frozen=True)
 class Cell:
-    """One experiment, fully resolved."""
+    """One experiment, fully resolved: validated objects, and JSON only at the edges."""
 
     method: str
     version: int
-    hp: Mapping[str, Any]
-    recipe: Mapping[str, Any]
+    hp: Any
+    """The method's hyper-parameters, an instance of its `HP`."""
+    recipe: Recipe
     seed: int
     inputs: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the files that the method declares to read, by name."""
 
     @cached_property
     def json(self) -> dict[str, Any]:
-        """Everything that distinguishes this cell from any other."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if not self.inputs:
-            del values["inputs"]
-        return plain(values)
+        """Everything that distinguishes this cell from any other, as JSON."""
+        values = {
+            "method": self.method,
+            "version": self.version,
+            "hp": self.options,
+            "recipe": recipe_values(self.recipe),
+            "seed": self.seed,
+        }
+        return plain(values | ({"inputs": self.inputs} if self.inputs else {}))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The hyper-parameters as JSON has them; cells of a row share them, so do not change it."""
+        if id(self.hp) not in _OPTIONS:
+            _OPTIONS[id(self.hp)] = (self.hp, stored_values(self.hp))
+        return _OPTIONS[id(self.hp)][1]
 
     @cached_property
     def id(self) -> str:
@@ -89,10 +94,16 @@ class Cell:
 
     @property
     def rounds(self) -> int:
-        return int(self.recipe["training"]["rounds"])
+        return self.recipe.training.rounds
 
     def __str__(self) -> str:
-        return f"{self.method} on {self.recipe['dataset']}, seed {self.seed} ({self.short})"
+        return f"{self.method} on {self.recipe.dataset}, seed {self.seed} ({self.short})"
+
+
+_OPTIONS: dict[int, tuple[Any, dict[str, Any]]] = {}
+"""By the identity of the hyper-parameters, which are stored too so that their id is not reused."""
+_HP: dict[tuple[Any, str], Any] = {}
+"""Validated hyper-parameters, cached because grids repeat them for every recipe and seed."""
 
 
 def build_cell(
@@ -113,15 +124,14 @@ def build_cell(
             f"{location + ': ' if location else ''}seed = {seed!r} is not valid; valid: a whole"
             f" number >= 0 and < {MAX_SEED}"
         )
-    key = (entry(method, location).cls, repr(hp))
-    if key not in _PLAIN_HP:
-        hyper = hyperparameters(method, hp, location)
-        _PLAIN_HP[key] = adapter(hyper.__class__).dump_python(hyper, mode="json")
-    method_entry = entry(method)
+    method_entry = entry(method, location)
+    key = (method_entry.cls, repr(hp))
+    if key not in _HP:
+        _HP[key] = hyperparameters(method, hp, location)
     if inputs is None:
         check_partition(recipe)
         inputs = _input_hashes(method_entry, location) if method_entry.files else {}
-    return Cell(method, method_entry.version, _PLAIN_HP[key], recipe_values(recipe), seed, inputs)
+    return Cell(method, method_entry.version, _HP[key], resolved(recipe), seed, inputs)
 
 
 def _input_hashes(method_entry: Entry, location: str) -> dict[str, str]:
@@ -147,11 +157,7 @@ def _state(path: Path) -> tuple[int, ...]:
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-_PLAIN_HP: dict[tuple[Any, str], dict[str, Any]] = {}
-"""Hyper-parameters as plain values, cached because grids repeat them for every recipe and seed."""
-
-
-def reopen(values: Mapping[str, Any]) -> Cell:
+def from_json(values: Mapping[str, Any]) -> Cell:
     """Return the cell of a record, with the input files it had; raise a UserError if it no longer
     exists.
     """
@@ -167,8 +173,8 @@ def unmet(cell: Cell) -> str:
     """Return why a method cannot run on a recipe; empty if it can."""
     needs, recipe = entry(cell.method).needs, cell.recipe
     if "bn" in needs and not _has_norm(*shape_of(recipe)):
-        return f"{cell.method} needs normalisation layers, and {recipe['model']} has none"
-    if "p2p" in needs and residents(recipe) < 2:
+        return f"{cell.method} needs normalisation layers, and {recipe.model} has none"
+    if "p2p" in needs and recipe.residents < 2:
         return f"{cell.method} needs neighbours, and there is one client"
     return ""
 

@@ -10,10 +10,11 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError, unknown
-from repfl.bench.grid.recipes import adapter, residents, validated
+from repfl.bench.grid.recipes import adapter, validated
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.method import Entry
+    from repfl.datasets.core.recipe import Recipe
 
 
 def entry(name: str, location: str = "") -> Entry:
@@ -66,28 +67,30 @@ def search_space(name: str, location: str = "") -> dict[str, tuple[str, list[Any
     }
 
 
+def stored_values(checked: Any) -> dict[str, Any]:
+    """Return hyper-parameters as a cell's JSON has them: without those that came later."""
+    values: dict[str, Any] = adapter(checked.__class__).dump_python(checked, mode="json")
+    return values
+
+
 def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return some hyper-parameters as plain values under their stored names, defaults included."""
     from repfl.algorithms.core.method import field_of
 
-    values = adapter(checked.__class__).dump_python(checked, mode="json")
+    values = stored_values(checked)
     stored = [field_of(checked.__class__, name) for name in names]
     return {field: values.get(field, getattr(checked, field)) for field in stored}
 
 
-def with_defaults(method: str, hp: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell's hyper-parameters, defaults included."""
-    default = hyperparameters(method, {})
-    return options_of(default, [field.name for field in fields(default)]) | dict(hp)
+def with_defaults(hp: Any) -> dict[str, Any]:
+    """Return all hyper-parameters as plain values under their stored names."""
+    return options_of(hp, [field.name for field in fields(hp)])
 
 
-def participants(method: str, recipe: Mapping[str, Any]) -> int:
+def participants(method: str, recipe: Recipe) -> int:
     """Return how many clients a cell trains in a round."""
-    from repfl.algorithms.core.recipe import cohort_size
-
-    method_entry, clients = find_entry(method), residents(recipe)
-    decentralised = method_entry is not None and method_entry.cls.decentralised
-    return clients if decentralised else cohort_size(clients, recipe["participation"])
+    method_entry = find_entry(method)
+    return recipe.cohort(method_entry is not None and method_entry.cls.decentralised)
 
 
 # -- a method and its options in one word: fedpurin[tau=0.3,bn=full] -------------------------------

@@ -23,7 +23,6 @@ from repfl.bench.grid.methods import (
     with_defaults,
 )
 from repfl.bench.grid.planned import Planned, cells_of, of_block, unique
-from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import GridRow
 
 Spec = tuple[str, dict[str, Any]]
@@ -172,7 +171,7 @@ def _extra_rows(
         places = {(i.key, i.column, i.cell.seed): i for i in tables if not i.trial}
         for item in places.values():
             location = f"{item.key}, {item.column}"
-            cell = build_cell(name, hp, recipe_from(item.cell.recipe, location), item.cell.seed)
+            cell = build_cell(name, hp, item.cell.recipe, item.cell.seed, location)
             yield replace(item, cell=cell, row=row + _ending(item, planned), guest=guest)
         for item in {item.key: item for item in tables if item.trial}.values():
             yield from _searched(item, GridRow(label=row, method=name, hp=hp), guest)
@@ -204,7 +203,7 @@ def matches(cell: Cell, name: str, hp: Mapping[str, Any]) -> bool:
     """Return whether a cell is of a method with these options."""
     if cell.method != name:
         return False
-    values = with_defaults(name, cell.hp)
+    values = with_defaults(cell.hp)
     return all(plain(values[key]) == plain(value) for key, value in hp.items())
 
 
@@ -227,7 +226,7 @@ def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
     names the valid values, here or at other scales.
     """
     selectors: list[tuple[str, Sequence[Any], Names]] = [
-        ("--dataset", selection.datasets, lambda item: [item.cell.recipe["dataset"]]),
+        ("--dataset", selection.datasets, lambda item: [item.cell.recipe.dataset]),
         ("--column", selection.columns, _columns),
         ("--seed", selection.seeds, lambda item: [str(item.cell.seed)]),
     ]

@@ -125,7 +125,7 @@ def of_block(
                     *artefact,
                     row.label,
                     column.key,
-                    column.label(grid.label(column.recipe), dotted(cell.recipe)),
+                    column.label(grid.label(column.recipe), dotted(cell.json["recipe"])),
                     scale,
                     file=file,
                     guest=guest,

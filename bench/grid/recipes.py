@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from repfl.bench.errors import UserError, nearest, one_line, refusal, unknown
 from repfl.bench.grid.dotted_names import leaves
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.recipe import Newcomers, Recipe, Training
+from repfl.datasets.core.recipe import Recipe, Training
 
 if TYPE_CHECKING:
     from repfl.datasets.core.registry import Dataset
@@ -27,7 +28,20 @@ def recipe_from(values: Mapping[str, Any], location: str) -> Recipe:
     recipe: Recipe = validated(Recipe, values, location)
     if problem := next(_problems(recipe), ""):
         raise UserError(f"{location}: {problem}")
-    return recipe
+    return resolved(recipe)
+
+
+def resolved(recipe: Recipe) -> Recipe:
+    """Return a recipe whose partition states all options of its rule."""
+    from repfl.datasets.core import partition
+
+    try:
+        options = partition.resolve(recipe.partition)
+    except DataError as error:
+        raise UserError(f"partition: {error}") from None
+    if options == recipe.partition.options:
+        return recipe
+    return replace(recipe, partition=replace(recipe.partition, options=options))
 
 
 def validated(cls: Any, values: Mapping[str, Any], location: str) -> Any:
@@ -122,15 +136,15 @@ Shape = tuple[str, int, int, int]
 """Model, channels and height of its input, classes."""
 
 
-def shape_of(recipe: Mapping[str, Any]) -> Shape:
+def shape_of(recipe: Recipe) -> Shape:
     """Return the arguments that a recipe's model is built with."""
     from repfl.datasets.core import registry
 
-    described = registry.get(recipe["dataset"])
+    described = registry.get(recipe.dataset)
     height, _, channels = described.shape
-    if recipe["input"]:
-        channels, height = recipe["input"][0], recipe["input"][1]
-    return recipe["model"], channels, height, recipe["classes"] or len(described.classes)
+    if recipe.input:
+        channels, height, _ = recipe.input
+    return recipe.model, channels, height, recipe.classes or len(described.classes)
 
 
 def _model_problems(recipe: Recipe) -> Iterator[str]:
@@ -259,27 +273,20 @@ def check_partition(recipe: Recipe) -> None:
 
 
 def recipe_values(recipe: Recipe) -> dict[str, Any]:
-    """Return all fields as plain values, the partition's options with their defaults; computed once
-    per recipe object.
-    """
+    """Return all fields as plain values; computed once per recipe object, which cells share."""
     if id(recipe) not in _VALUES:
-        from repfl.datasets.core import partition
-
-        values: dict[str, Any] = adapter(Recipe).dump_python(recipe, mode="json")
-        try:
-            values["partition"]["options"] = partition.resolve(recipe.partition)
-        except DataError as error:
-            raise UserError(f"partition: {error}") from None
-        _VALUES[id(recipe)] = (recipe, values)
+        _VALUES[id(recipe)] = (recipe, adapter(Recipe).dump_python(recipe, mode="json"))
     return _VALUES[id(recipe)][1]
+
+
+@lru_cache(maxsize=1024)
+def stored_recipe(text: str) -> Recipe:
+    """Return the recipe of a record from its JSON: its fields are checked, and not whether they
+    could run here.
+    """
+    recipe: Recipe = adapter(Recipe).validate_json(text)
+    return recipe
 
 
 _VALUES: dict[int, tuple[Recipe, dict[str, Any]]] = {}
 """By the identity of the recipe, which is stored too so that its id is not reused."""
-
-
-def residents(values: Mapping[str, Any]) -> int:
-    """Return how many clients of a recipe, given as plain values, take part from the start."""
-    newcomers = values.get("newcomers")
-    late = Newcomers(**newcomers).count(values["clients"]) if newcomers else 0
-    return int(values["clients"]) - late

@@ -194,7 +194,7 @@ def _sheet_fields(
     highest = max((item.scale for item in items), key=grids.SCALES.index)
     return {
         "command": command,
-        "datasets": {item.column: str(item.cell.recipe["dataset"]) for item in items},
+        "datasets": {item.column: item.cell.recipe.dataset for item in items},
         "wants": _missing_commands(
             [item for item in items if item.scale == highest], runs, request
         ),

@@ -39,7 +39,7 @@ def describe_runs(planned: Sequence[Planned], evidence: CellEvidence, again: str
         record, line = evidence.record(cell), evidence.line(cell)
         assert record is not None
         currency = line.currency if line else versions.of_record(record.provenance, record.cell)
-        name = "/".join(reported_curve(run["recipe"]["evaluation"]))
+        name = "/".join(reported_curve(record.recipe.evaluation))
         done = record.status == "done"
         run |= {
             "tier": evidence.tiers[cell] if line else "",
@@ -53,13 +53,13 @@ def describe_runs(planned: Sequence[Planned], evidence: CellEvidence, again: str
 def _facts(item: Planned, record: Record, again: str) -> dict[str, Any]:
     """Return the outcome, and the conditions of the run."""
     provenance, metrics, cell = record.provenance, record.metrics, item.cell
-    floor = (metrics.get("floor") or {}).get(str(cell.recipe["evaluation"].get("average")))
+    floor = (metrics.get("floor") or {}).get(cell.recipe.evaluation.average)
     traffic, seconds = metrics.get("traffic") or {}, provenance.get("seconds") or {}
     return {
         "method": cell.method,
-        "hp": dict(cell.hp),
+        "hp": dict(cell.options),
         "seed": cell.seed,
-        "recipe": cell.recipe,
+        "recipe": cell.json["recipe"],
         "scale": item.scale,
         "status": record.status,
         "reason": record.reason,
@@ -110,11 +110,11 @@ def self_test(planned: Iterable[Planned], runs: Mapping[str, Any]) -> dict[str, 
     rows: dict[str, dict[str, list[str]]] = {}
     for item in unique(planned):
         recipe = item.cell.recipe
-        rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
+        rule, options = recipe.partition.rule, recipe.partition.options
         column = columns.setdefault(rule, {"dealt": set(), "models": set(), "clients": set()})
         column["dealt"].update(options[key] for key in _SHOWN_OPTIONS if key in options)
-        column["models"].add(recipe["model"])
-        column["clients"].add(recipe["clients"])
+        column["models"].add(recipe.model)
+        column["clients"].add(recipe.clients)
         rows.setdefault(item.cell.method, {}).setdefault(rule, []).append(item.cell.id)
     heads = [
         {"rule": rule, **{name: sorted(values) for name, values in column.items()}}

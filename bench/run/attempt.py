@@ -109,7 +109,7 @@ def _without_numbers(
     """Store a record without numbers; a failure does not replace a finished result."""
     origin = record.origin(task, options) | ({"traceback": trace} if trace else {})
     if status == "diverged":  # final, so its data must be named as a result's are
-        origin["data"] = data_here(task.cell.recipe["dataset"])
+        origin["data"] = data_here(task.cell.recipe.dataset)
     without_numbers = Record(task.cell.id, task.cell.json, status, reason, {}, origin)
     existing = stored_result(store, task.cell.id) if status == "failed" else None
     if existing is not None and existing.status in FINAL:

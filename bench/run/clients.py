@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repfl.bench.grid.cell import Cell, canonical
-from repfl.bench.grid.methods import entry, hyperparameters
-from repfl.bench.grid.recipes import recipe_from
+from repfl.bench.grid.methods import entry
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
@@ -43,12 +42,12 @@ def clients_of(cell: Cell) -> Clients:
     """Return the clients of a cell."""
     from repfl.datasets.core.cache import open_dataset
 
-    recipe = recipe_from(cell.recipe, "recipe")
+    recipe = cell.recipe
     prepared = open_dataset(recipe.dataset)
     partition_seed = recipe.partition.seed_in(cell.seed)
     newcomer_seed = None if recipe.newcomers is None else cell.seed
     names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
-    fields = {name: cell.recipe.get(name) for name in (*names, "newcomers")}
+    fields = {name: cell.json["recipe"].get(name) for name in (*names, "newcomers")}
     key = canonical([fields, prepared.fingerprints, partition_seed, newcomer_seed])
     if key not in _CACHE:
         while len(_CACHE) >= MAX_CACHED:
@@ -135,12 +134,11 @@ def make(cell: Cell, clients: Clients, options: Options, kind: type[Run] | None 
 
     from repfl.algorithms.core.run import Run
 
-    method = entry(cell.method).cls(hyperparameters(cell.method, cell.hp))
-    recipe = recipe_from(cell.recipe, "recipe")
+    method = entry(cell.method).cls(cell.hp)
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
     return (kind or Run)(
         method,
-        recipe,
+        cell.recipe,
         clients.data,
         clients.model,
         newcomers=clients.newcomers,

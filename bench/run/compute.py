@@ -37,8 +37,8 @@ def compute(
     machine.clear(options.device)
     start, settings_before, cell = Clocks.now(), process_state.settings(), task.cell
     with process_state.preserve_random_state():  # a data set's own code imports what it likes
-        open_dataset(cell.recipe["dataset"])
-        _first_use(cell.recipe["evaluation"].get("metrics", ()))
+        open_dataset(cell.recipe.dataset)
+        _first_use(cell.recipe.evaluation.metrics)
     clients = clients_of(cell)
     run = make(cell, clients, options)
     facts = _facts(task, clients, options)
@@ -69,8 +69,8 @@ def compute(
             f"method {cell.method!r} changes {changed}: this process cannot be trusted with another"
             " cell"
         )
-    metrics = summarise(run.rows, cell.recipe, clients.floor, run.fed.params.parameters)
-    if (point := cell.recipe["evaluation"]["point"]) not in metrics["points"]:
+    metrics = summarise(run.rows, cell.recipe.evaluation, clients.floor, run.fed.params.parameters)
+    if (point := cell.recipe.evaluation.point) not in metrics["points"]:
         raise UserError(
             f"method {cell.method!r}: no round has a score at {point!r}, which the recipe reports;"
             ' `fed.train` scores at "pre_agg", and fed.score("...", models) wherever it is called'

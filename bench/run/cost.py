@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import ceil, exp, log
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.grid.cell import Cell, canonical
 from repfl.bench.grid.methods import find_entry, participants
 from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.recipes import Shape, residents, shape_of, sizes
+from repfl.bench.grid.recipes import Shape, shape_of, sizes, stored_recipe
 from repfl.bench.store.store import Record, Store
+
+if TYPE_CHECKING:
+    from repfl.datasets.core.recipe import Recipe
 
 FIXED_SECONDS = 0.05
 """Seconds of a cell besides training and scoring."""
@@ -69,63 +72,63 @@ def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[f
     return scored, scored + backward.get_total_flops() / 4, net.params.size
 
 
-def stack_for(recipe: Mapping[str, Any]) -> int:
+def stack_for(recipe: Recipe) -> int:
     """Return how many clients are computed at once by default."""
     _, trained, _ = multiply_adds(*shape_of(recipe))
-    return STACK if trained * recipe["training"]["batch"] < SMALL_STEP else 1
+    return STACK if trained * recipe.training.batch < SMALL_STEP else 1
 
 
-def samples_of(recipe: Mapping[str, Any]) -> tuple[float, float]:
+def samples_of(recipe: Recipe) -> tuple[float, float]:
     """Return the samples per client for training and for scoring, by the partition's options, or an
     equal share.
     """
     from repfl.datasets.core import registry
 
-    rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
-    splits = sizes(registry.get(recipe["dataset"])) or {"train": ASSUMED_SAMPLES}
+    rule, options = recipe.partition.rule, recipe.partition.options
+    splits = sizes(registry.get(recipe.dataset)) or {"train": ASSUMED_SAMPLES}
     numbers = {name: value for name, value in options.items() if isinstance(value, int | float)}
     of_class = numbers["classes"] if rule == "class-shards" else 1  # where samples are per class
-    per_client = sum(splits.values()) / float(recipe["clients"])
-    train = splits.get("train", sum(splits.values())) / float(recipe["clients"])
-    test = splits.get("test", sum(splits.values()) / 4) / float(recipe["clients"])
+    per_client = sum(splits.values()) / recipe.clients
+    train = splits.get("train", sum(splits.values())) / recipe.clients
+    test = splits.get("test", sum(splits.values()) / 4) / recipe.clients
     if "test_share" in numbers:
         train, test = per_client * (1.0 - numbers["test_share"]), per_client * numbers["test_share"]
     if "train_share" in numbers:
         train = per_client * numbers["train_share"]
     train = float(numbers["train"] * of_class) if "train" in numbers else train
     test = float(numbers["test"] * of_class) if "test" in numbers else test
-    validation = train * recipe["partition"].get("val_share", 0.0)
+    validation = train * (recipe.partition.val_share or 0.0)
     return train - validation, test + validation
 
 
-def _batches(recipe: Mapping[str, Any]) -> float:
+def _batches(recipe: Recipe) -> float:
     """Return the mini-batches of an epoch; if clients have different numbers of samples, the last
     batch of each counts as half full.
     """
-    samples, batch = samples_of(recipe)[0], recipe["training"]["batch"]
-    even = isinstance(recipe["partition"]["options"].get("train"), int | float)
+    samples, batch = samples_of(recipe)[0], recipe.training.batch
+    even = isinstance(recipe.partition.options.get("train"), int | float)
     return float(max(1, ceil(samples / batch) if even else samples / batch + 0.5))
 
 
-def _scorings(recipe: Mapping[str, Any], tunes: bool) -> tuple[int, int]:
+def _scorings(recipe: Recipe, tunes: bool) -> tuple[int, int]:
     """Return how often the participants are scored, and how often all clients; `tunes`: clients
     train before they are scored.
     """
-    evaluation, rounds = recipe["evaluation"], int(recipe["training"]["rounds"])
-    points, often = evaluation["points"], evaluation["every"]
+    evaluation, rounds = recipe.evaluation, recipe.training.rounds
+    points, often = evaluation.points, evaluation.every
 
     def due(every: int) -> int:
-        listed = {rounds, *(each for each in evaluation["rounds"] if each <= rounds)}
+        listed = {rounds, *(each for each in evaluation.rounds if each <= rounds)}
         regular = rounds // every if every else 0
         return regular + sum(not every or each % every > 0 for each in listed)
 
-    first = often if evaluation["start_every"] is None else evaluation["start_every"]
+    first = often if evaluation.start_every is None else evaluation.start_every
     cohorts = ("start" in points and not tunes) * due(first) + ("pre_agg" in points) * due(often)
-    last = evaluation["finetuned_every"] if tunes else often
+    last = evaluation.finetuned_every if tunes else often
     return cohorts, ("post_agg" in points) * due(last)
 
 
-def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> float | None:
+def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Recipe) -> float | None:
     """Return the epochs of training before clients are scored; None if there is none."""
     from repfl.bench.grid.methods import hyperparameters
 
@@ -133,7 +136,7 @@ def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]
     if method_entry is None or not method_entry.cls(hyperparameters(method, dict(hp))).personalizes:
         return None
     epochs = hp.get("final_epochs") or hp.get("epochs")
-    return float(recipe["training"]["epochs"] if epochs is None else epochs)
+    return float(recipe.training.epochs if epochs is None else epochs)
 
 
 @dataclass(frozen=True)
@@ -147,14 +150,14 @@ class Work:
     samples: float
 
 
-def work(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> Work:
+def work(method: str, hp: Mapping[str, Any], recipe: Recipe) -> Work:
     """Return the amount of work of a cell."""
-    training, cohort, everyone = recipe["training"], participants(method, recipe), residents(recipe)
+    training, cohort, everyone = recipe.training, participants(method, recipe), recipe.residents
     score, train, entries = multiply_adds(*shape_of(recipe))
-    visits = cohort * training["rounds"]
+    visits = cohort * training.rounds
     tuning = _tuning_epochs(method, hp, recipe)
     cohorts, whole = _scorings(recipe, tuning is not None)
-    epochs = training["epochs"] * visits + (tuning or 0.0) * whole * everyone
+    epochs = training.epochs * visits + (tuning or 0.0) * whole * everyone
     trains_on, scored_on = samples_of(recipe)
     return Work(
         epochs * _batches(recipe),
@@ -169,7 +172,7 @@ def work(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> Work:
 
 
 def seconds_at_reference(
-    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], stack: int | None = None
+    method: str, hp: Mapping[str, Any], recipe: Recipe, stack: int | None = None
 ) -> float:
     """Return seconds of one core of the reference machine."""
     method_entry, amount = find_entry(method), work(method, hp, recipe)
@@ -182,14 +185,16 @@ def seconds_at_reference(
 
 def static(item: Planned) -> float:
     """Return the seconds of a cell on the reference machine, equal on every machine."""
-    return _static(item.cell.method, canonical(item.cell.hp), canonical(item.cell.recipe))
+    return _static(
+        item.cell.method, canonical(item.cell.options), canonical(item.cell.json["recipe"])
+    )
 
 
 @cache
 def _static(method: str, hp: str, recipe: str) -> float:
     import json
 
-    return seconds_at_reference(method, json.loads(hp), json.loads(recipe))
+    return seconds_at_reference(method, json.loads(hp), stored_recipe(recipe))
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ class Speeds:
         self.records = records
         errors: dict[Any, list[float]] = {}
         for record in records:
-            method, hp, recipe = (record.cell[name] for name in ("method", "hp", "recipe"))
+            method, hp, recipe = record.cell["method"], record.cell["hp"], record.recipe
             if seconds := spent_by(record):
                 stack = record.provenance["chunk"] or None
                 error = log(seconds / seconds_at_reference(method, hp, recipe, stack))
@@ -218,14 +223,14 @@ class Speeds:
         self.factors = {key: exp(median(logs)) for key, logs in errors.items()}
         """Measured over estimated seconds, by model."""
 
-    def has_measured(self, recipe: Mapping[str, Any]) -> bool:
+    def has_measured(self, recipe: Recipe) -> bool:
         """Return whether there are records of a cell's model."""
         return _model(recipe) in self.factors
 
     def seconds(self, cell: Cell) -> float:
         """Return seconds of one worker for a cell."""
         factor = self.factors.get(_model(cell.recipe), 1.0)
-        return factor * seconds_at_reference(cell.method, cell.hp, cell.recipe)
+        return factor * seconds_at_reference(cell.method, cell.options, cell.recipe)
 
     def cost(self, cells: Iterable[Cell]) -> Cost:
         """Return the seconds of all cells together, with a range."""
@@ -237,8 +242,8 @@ class Speeds:
         return Cost(total, low, high)
 
 
-def _model(recipe: Mapping[str, Any]) -> tuple[Shape, int]:
-    return shape_of(recipe), recipe["training"]["batch"]
+def _model(recipe: Recipe) -> tuple[Shape, int]:
+    return shape_of(recipe), recipe.training.batch
 
 
 def spent_by(record: Record) -> float | None:
@@ -270,7 +275,7 @@ def _usable_record(read: Callable[[str], Record | None], cell: str) -> Record | 
         record = read(cell)
         if record is None or record.status != "done":
             return None
-        amount = work(*(record.cell[name] for name in ("method", "hp", "recipe")))
+        amount = work(record.cell["method"], record.cell["hp"], record.recipe)
     except (Corrupt, UserError, DataError, KeyError, ModelError):
         return None
     return record if amount.samples >= MIN_SAMPLES else None

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid.cell import Cell, canonical
 from repfl.bench.grid.methods import entry, hyperparameters, participants
-from repfl.bench.grid.recipes import recipe_from, residents, shape_of
+from repfl.bench.grid.recipes import recipe_values, shape_of, stored_recipe
 from repfl.bench.run.cost import multiply_adds
 from repfl.bench.store.store import Record
 
 if TYPE_CHECKING:
     from repfl.algorithms.engine.client_data import ClientData
     from repfl.algorithms.engine.model import Model
+    from repfl.datasets.core.recipe import Recipe
 
 PROCESS = 500 << 20
 """Bytes of a worker process itself: Python, PyTorch, normalised images."""
@@ -37,14 +38,14 @@ def needed(cell: Cell, device: str, peaks: Mapping[str, int], keeps_models: bool
     """Return the bytes that a cell needs, from the peaks of similar cells if there are any."""
     process, shared = (PROCESS, SHARED) if device == "cpu" else (0, 0)
     model = 4 * multiply_adds(*shape_of(cell.recipe))[2]
-    clients, cohort = residents(cell.recipe), participants(cell.method, cell.recipe)
+    clients, cohort = cell.recipe.residents, participants(cell.method, cell.recipe)
     kept_models = 3.0 * clients * model if keeps_models else 0.0
-    if peak := peaks.get(_similar_cells(cell.method, cell.hp, cell.recipe)):
+    if peak := peaks.get(_similar_cells(cell.method, cell.options, cell.recipe)):
         return max(peak - shared, process) + kept_models
     if clients * model < SMALL_STATE:
         state = 2.0 * clients * model
     else:
-        state = state_bytes(cell.method, canonical(cell.hp), canonical(cell.recipe))
+        state = state_bytes(cell.method, canonical(cell.options), canonical(cell.json["recipe"]))
     return process + state + COHORTS * cohort * model + kept_models
 
 
@@ -52,14 +53,15 @@ def peaks_of(records: Iterable[Record]) -> dict[str, int]:
     """Return the highest recorded peak of cells that differ only in seed and protocol."""
     peaks: dict[str, int] = {}
     for record in records:
-        key = _similar_cells(*(record.cell[name] for name in ("method", "hp", "recipe")))
+        key = _similar_cells(record.cell["method"], record.cell["hp"], record.recipe)
         peaks[key] = max(peaks.get(key, 0), record.provenance.get("peak_memory") or 0)
     return peaks
 
 
-def _similar_cells(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+def _similar_cells(method: str, hp: Mapping[str, Any], recipe: Recipe) -> str:
     names = ("dataset", "model", "clients", "participation", "input", "newcomers")
-    return canonical([method, dict(hp), {name: recipe.get(name) for name in names}])
+    values = recipe_values(recipe)
+    return canonical([method, dict(hp), {name: values.get(name) for name in names}])
 
 
 @lru_cache(maxsize=256)
@@ -69,13 +71,13 @@ def state_bytes(method: str, hp: str, recipe: str) -> float:
     """
     from repfl.algorithms.core.run import Run
 
-    values = json.loads(recipe)
-    model, channels, size, classes = shape_of(values)
+    parsed = stored_recipe(recipe)
+    model, channels, size, classes = shape_of(parsed)
     network = _model(model, channels, size, classes)
     method_ = entry(method).cls(hyperparameters(method, json.loads(hp)))
-    clients = residents(values)
+    clients = parsed.residents
     run = Run(
-        method_, recipe_from(values, "recipe"), _one_sample_each(channels, size, classes), network,
+        method_, parsed, _one_sample_each(channels, size, classes), network,
         seed=0, device="cpu",
     )  # fmt: skip
     try:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from repfl.algorithms.engine.params import Slice
     from repfl.bench.run.clients import Clients
     from repfl.bench.run.task import Clocks, Options, Task
+    from repfl.datasets.core.recipe import Recipe
 
 CHUNK = 1 << 24
 """Values that are converted to double precision at once."""
@@ -51,7 +52,7 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
     }
 
 
-def rerun_options(provenance: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+def rerun_options(provenance: Mapping[str, Any], recipe: Recipe) -> str:
     """Return the options that repeat a run bit for bit on such a machine, from its provenance."""
     options = {"device": "cuda"} if provenance["device"].startswith("cuda") else {}
     if provenance["precision"] != "default":

@@ -87,7 +87,7 @@ def following(
 
 
 def title(cell: Cell) -> str:
-    return f"{cell.method}-{cell.recipe['dataset']}-{cell.seed}-{cell.id[:12]}"
+    return f"{cell.method}-{cell.recipe.dataset}-{cell.seed}-{cell.id[:12]}"
 
 
 class TensorBoard:
@@ -137,7 +137,7 @@ class MLflow:
         )
         run = {"run_id": earlier[0].info.run_id} if earlier else {"run_name": title(cell)}
         self.package.start_run(**run, tags={"repfl.cell": cell.id})
-        self.package.log_params({"method": cell.method, "seed": cell.seed, **cell.hp})
+        self.package.log_params({"method": cell.method, "seed": cell.seed, **cell.options})
 
     def on_round(self, number: int, values: Mapping[str, float]) -> None:
         self.package.log_metrics(dict(values), step=number)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from repfl.datasets.core.recipe import Evaluation
 
 Rows = Sequence[tuple[int, str, float]]
 TRAFFIC = ("up_values", "up_codes", "down_values", "down_codes")
 
 
 def summarise(
-    rows: Rows, recipe: Mapping[str, Any], floor: tuple[float, float], parameters: int
+    rows: Rows, evaluation: Evaluation, floor: tuple[float, float], parameters: int
 ) -> dict[str, Any]:
     """Return a record's metrics."""
     curves = _curves(rows)
@@ -18,7 +21,7 @@ def summarise(
     summaries = {
         point: _summary(curves, point) for point in sorted(points) if not point.endswith("/val")
     }
-    value, round_ = reported(curves, recipe["evaluation"])
+    value, round_ = reported(curves, evaluation)
     return {
         "value": value,
         "round": round_,
@@ -83,26 +86,26 @@ def best_round(rows: Rows) -> int | None:
     return max(curve, key=lambda round_: (curve[round_], -round_), default=None)
 
 
-def reported_curve(evaluation: Mapping[str, Any]) -> tuple[str, str]:
+def reported_curve(evaluation: Evaluation) -> tuple[str, str]:
     """Return the scoring point and the average over clients that the recipe reports; joined by a
     slash, they name a curve.
     """
-    return evaluation["point"], {"clients": "mean", "pooled": "pooled"}[evaluation["average"]]
+    return evaluation.point, {"clients": "mean", "pooled": "pooled"}[evaluation.average]
 
 
 def reported(
-    curves: Mapping[str, Mapping[int, float]], evaluation: Mapping[str, Any]
+    curves: Mapping[str, Mapping[int, float]], evaluation: Evaluation
 ) -> tuple[float | None, int | None]:
     """Return the number that the recipe's rule picks, and its round; (None, None) if the reported
     point was never scored.
     """
     point, average = reported_curve(evaluation)
     curve = curves.get(f"{point}/{average}", {})
-    if evaluation["rounds"] and evaluation["rule"] == "max":
-        curve = {round_: value for round_, value in curve.items() if round_ in evaluation["rounds"]}
+    if evaluation.rounds and evaluation.rule == "max":
+        curve = {round_: value for round_, value in curve.items() if round_ in evaluation.rounds}
     if not curve:
         return None, None
-    match evaluation["rule"]:
+    match evaluation.rule:
         case "max":
             best: int | None = max(curve, key=lambda round_: (curve[round_], -round_))
         case "best-val":

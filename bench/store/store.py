@@ -13,12 +13,14 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import Corrupt, StoreError, UserError, with_class
 from repfl.bench.grid.cell import canonical
+from repfl.bench.grid.recipes import stored_recipe
 from repfl.bench.store.digest import of_file
 from repfl.bench.store.shape import shape_problem
 from repfl.datasets.core.paths import expanded
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from torch import Tensor
+
+    from repfl.datasets.core.recipe import Recipe
 
 SCHEMA = 1
 STATUSES = ("done", "failed", "diverged", "skipped")
@@ -77,6 +81,11 @@ class Record:
     @property
     def json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in KINDS}
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The recipe of its cell."""
+        return stored_recipe(canonical(self.cell["recipe"]))
 
 
 def encode(record: Record) -> bytes:

@@ -65,7 +65,7 @@ def accuracy(item: Planned) -> float:
 def metrics(item: Planned) -> dict[str, Any]:
     """What a record of the cell would summarise."""
     value, points = accuracy(item), {}
-    for point in (*item.cell.recipe["evaluation"]["points"], "gossiped"):
+    for point in (*item.cell.recipe.evaluation.points, "gossiped"):
         own = value - 0.01 * number(point)
         points[point] = {
             "last": {"mean": own - 0.01, "pooled": own - 0.01, "std": 0.1, "decile": own - 0.2},
@@ -110,7 +110,7 @@ class Invented(harness.Library):
             return None
         item, rows = self.items[record.id], []
         shown = self.shown(item)
-        points, last = item.cell.recipe["evaluation"]["points"], max(shown)
+        points, last = item.cell.recipe.evaluation.points, max(shown)
         for round_ in shown:
             rise = accuracy(item) * (1 - 0.5 * (1 - round_ / last) ** 2)
             noted = {f"{point}/mean": rise for point in points} | self.noted(item, round_)

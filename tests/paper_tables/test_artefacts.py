@@ -287,9 +287,9 @@ def test_what_no_paper_states_is_a_check_of_ours() -> None:
 def test_smoke_needs_no_data_and_stays_small(paper: Paper) -> None:
     items = unique(planned(paper.name, "smoke"))
     cells, clients = EXPECTED[paper.name].smoke
-    assert {item.cell.recipe["dataset"] for item in items} == {"digits"}
+    assert {item.cell.recipe.dataset for item in items} == {"digits"}
     assert len(items) <= cells
-    assert max(item.cell.recipe["clients"] for item in items) <= clients
+    assert max(item.cell.recipe.clients for item in items) <= clients
     assert max(item.cell.rounds for item in items) <= 8
 
 

@@ -219,7 +219,7 @@ def test_load_knows_of_measured_values_what_their_grid_says(
     assert set(found.index[found["standing"] != "current"]) == stale.keys()
     for item in unique(planned):
         if (line := lines.line(item.cell.id)) is not None and line.value is not None:
-            average = item.cell.recipe["evaluation"]["average"]
+            average = item.cell.recipe.evaluation.average
             floor = line.record.metrics["floor"][average]
             assert found.loc[item.cell.id, "floor"] == floor
 

@@ -179,7 +179,7 @@ def line_of(
     """
     if record.status != "done":
         return Line(record, column)
-    reported = "/".join(reported_curve(record.cell["recipe"]["evaluation"]))
+    reported = "/".join(reported_curve(record.recipe.evaluation))
     # in the order of the record, not of `names`, so that one record always gives the same line
     curves = {
         name: curve
@@ -194,7 +194,7 @@ def counts_of(record: Record, store: Store) -> Counts | None:
     frame, round_ = store.frame(record, "clients.parquet"), record.metrics["round"]
     if frame is None or round_ is None:
         return None
-    point, _ = reported_curve(record.cell["recipe"]["evaluation"])
+    point, _ = reported_curve(record.recipe.evaluation)
     rows = frame[(frame["round"] == round_) & (frame["point"] == point)].sort_values("client")
     return Counts(*(rows[name].to_numpy(dtype=np.int64) for name in ("client", "correct", "total")))
 

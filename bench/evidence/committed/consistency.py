@@ -81,7 +81,7 @@ def _from_curves(record: Record, rows: Rows) -> Iterator[str]:
     """Check that the metrics follow from the curves, by the recipe's report rule."""
     metrics = record.metrics
     floor: Any = (metrics.get("floor", {}).get("clients"), metrics.get("floor", {}).get("pooled"))
-    expected = summarise(rows, record.cell["recipe"], floor, metrics.get("parameters", 0))
+    expected = summarise(rows, record.recipe.evaluation, floor, metrics.get("parameters", 0))
     yield from (f"{name} is not that of its curves" for name in differing(metrics, expected))
 
 
@@ -123,7 +123,7 @@ def of_line(record: Record, curves: Mapping[str, Any], counts: Any) -> list[str]
 
 def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]:
     """Check the value, its round, and the summary of the reported point."""
-    evaluation = record.cell["recipe"]["evaluation"]
+    evaluation = record.recipe.evaluation
     point, average = reported_curve(evaluation)
     plain = {
         name: dict(zip(c.rounds.tolist(), c.values.tolist(), strict=True))
@@ -135,7 +135,7 @@ def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]
     if not curve or summary is None:
         yield "the curve that its value is from is missing"
         return
-    if evaluation["rule"] != "best-val":
+    if evaluation.rule != "best-val":
         value, round_ = reported(plain, evaluation)
         if (value, round_) != (record.metrics["value"], record.metrics["round"]):
             yield "value is not that of its curve"
@@ -153,12 +153,12 @@ def _line_from_counts(record: Record, counts: Any) -> Iterator[str]:
         return
     values, (point, average) = (
         accuracies(counts.correct, counts.total),
-        reported_curve(record.cell["recipe"]["evaluation"]),
+        reported_curve(record.recipe.evaluation),
     )
     if not _same(record.metrics["value"], values.get(average)):
         yield "value is not that of its counts"
     last = record.metrics["points"][point]["last"]
-    if record.metrics["round"] == record.cell["recipe"]["training"]["rounds"]:
+    if record.metrics["round"] == record.recipe.training.rounds:
         names = [name for name in values if name in last and not _same(last[name], values[name])]
         yield from (f"points.{point}.last.{name} is not that of its counts" for name in names)
 

@@ -62,7 +62,7 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
 
 def of_line(line: Line, measured: Measured) -> Prior:
     """Return the expected noise of runs of a committed run's cell."""
-    fixed_partition = line.record.cell["recipe"]["partition"].get("seed") is not None
+    fixed_partition = line.record.recipe.partition.seed is not None
     return fitted().expected(
         noise.pool(measured.scale, one_partition=fixed_partition),
         f"{measured.paper}/{line.column}",

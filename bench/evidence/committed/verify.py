@@ -22,7 +22,7 @@ from repfl.bench.evidence.committed import agreement, committed_runs, consistenc
 from repfl.bench.evidence.committed.committed_run import Line, line_of
 from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.cell import Cell, canonical, reopen
+from repfl.bench.grid.cell import Cell, canonical, from_json
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.attempt import run_task
@@ -204,7 +204,7 @@ def cells_of(paper: str, scale: str) -> list[Planned]:
 
 def _check(subjects: Sequence[Subject], rerun: int, seed: int, result: Verification) -> None:
     """Compare subjects with the data that are here, then recompute some."""
-    for name in sorted({subject.record.cell["recipe"]["dataset"] for subject in subjects}):
+    for name in sorted({subject.record.recipe.dataset for subject in subjects}):
         with suppress(DataError):
             result.findings += filter(None, [prepare.damaged(name, prepare.verify(name))])
     sound = []
@@ -223,7 +223,7 @@ def _partition_faults(record: Record) -> list[str]:
     if record.status != "done" or _missing(record) not in ("", GPU):
         return []
     try:
-        cell = reopen(record.cell)
+        cell = from_json(record.cell)
         return consistency.of_partition(record, cell) if cell.id == record.id else []
     except (UserError, DataError):
         return []  # reported if it is to be computed again
@@ -233,7 +233,7 @@ def _missing(record: Record) -> str:
     """Return what recomputing a record needs and this machine lacks."""
     from repfl.datasets.core.cache import open_dataset
 
-    dataset = record.cell["recipe"]["dataset"]
+    dataset = record.recipe.dataset
     try:
         open_dataset(dataset)
         same_kind(record.provenance["device"])
@@ -272,7 +272,7 @@ def _rerun(subjects: Sequence[Subject], rerun: int, seed: int, result: Verificat
 def _reopened(subject: Subject, result: Verification) -> Cell | None:
     """Return a record's cell, if its method is still registered."""
     try:
-        cell = reopen(subject.record.cell)
+        cell = from_json(subject.record.cell)
     except UserError as error:
         result.findings.append(f"{subject.name}: cannot be computed again: {one_line(error)}")
         return None

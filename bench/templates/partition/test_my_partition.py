@@ -17,7 +17,13 @@ FILE = Path(__file__).with_name("my_partition.py")
 def test_samples_do_not_overlap_and_depend_on_the_seed_alone() -> None:
     plugins.load([str(FILE)] if FILE.exists() else [])
     training = Training(rounds=1, epochs=1, batch=8, lr=0.1)
-    recipe = Recipe("digits", "tiny", 5, Partition("my-partition"), training)
+    recipe = Recipe(
+        dataset="digits",
+        model="tiny",
+        clients=5,
+        partition=Partition("my-partition"),
+        training=training,
+    )
     digits = open_dataset("digits")
     splits = [partition(digits, recipe, seed) for seed in (0, 0, 1)]
     samples = np.concatenate([*splits[0].train, *splits[0].test])

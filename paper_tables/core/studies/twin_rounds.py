@@ -24,7 +24,6 @@ from repfl.bench.grid.cell import Cell, build_cell
 from repfl.bench.grid.methods import with_defaults
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
 from repfl.bench.store.reported import reported_curve
@@ -105,7 +104,7 @@ def twin_rounds(
     """
     torch.set_num_threads(1)
     options, rounds_to_run = Options(), sorted(set(rounds))
-    clients, curve = clients_of(cell), "/".join(reported_curve(cell.recipe["evaluation"]))
+    clients, curve = clients_of(cell), "/".join(reported_curve(cell.recipe.evaluation))
     unchanged = _changed(cell, {})
     changed = {name: _changed(cell, change) for name, change in changes.items()}
 
@@ -145,7 +144,7 @@ def row_changes(planned: Sequence[Planned], row: str) -> tuple[Planned, dict[str
         if (item.cell.method, item.cell.recipe, item.cell.seed)
         == (base.cell.method, base.cell.recipe, base.cell.seed)
     ]
-    options = {item.row: with_defaults(item.cell.method, item.cell.hp) for item in same_cell}
+    options = {item.row: with_defaults(item.cell.hp) for item in same_cell}
     changes = {
         name: {key: value for key, value in hp.items() if value != options[row][key]}
         for name, hp in options.items()
@@ -155,9 +154,9 @@ def row_changes(planned: Sequence[Planned], row: str) -> tuple[Planned, dict[str
 
 def _changed(cell: Cell, change: Mapping[str, Any]) -> Cell:
     """Return the cell with other hyper-parameters, scored in every round."""
-    recipe = recipe_from(cell.recipe, "recipe")
-    recipe = replace(recipe, evaluation=replace(recipe.evaluation, every=1, finetuned_every=1))
-    return build_cell(cell.method, {**cell.hp, **change}, recipe, cell.seed, "twin")
+    scored = replace(cell.recipe.evaluation, every=1, finetuned_every=1)
+    recipe = replace(cell.recipe, evaluation=scored)
+    return build_cell(cell.method, {**cell.options, **change}, recipe, cell.seed, "twin")
 
 
 def _disturbed(before: Mapping[str, Tensor], run: Run) -> dict[str, Tensor]:

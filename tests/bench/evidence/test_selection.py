@@ -42,7 +42,7 @@ class Shelf:
         self.made = {
             item.cell.id: (item.cell.json, found)
             for item in planned
-            if (found := made.get((item.cell.recipe["training"]["lr"], item.cell.seed)))
+            if (found := made.get((item.cell.recipe.training.lr, item.cell.seed)))
         }
 
     def record(self, cell: str) -> Record | None:
@@ -159,7 +159,7 @@ def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], CellEvidenc
     path.write_text(SEARCHED)
     planned = plan(Selection(files=[path], artefacts=["tests/rates"]))
     made = {
-        (item.cell.recipe["training"]["lr"], item.cell.seed): scores([1 / item.trial], [0.5])
+        (item.cell.recipe.training.lr, item.cell.seed): scores([1 / item.trial], [0.5])
         for item in planned[: len(planned) - missing]
     }
     return planned, cast(CellEvidence, Shelf(planned, made))

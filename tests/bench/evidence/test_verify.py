@@ -21,7 +21,7 @@ from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.committed import committed_runs, consistency
 from repfl.bench.evidence.committed.committed_run import Curve, Line
 from repfl.bench.evidence.committed.verify import Verification, of_published, of_store
-from repfl.bench.grid.cell import reopen
+from repfl.bench.grid.cell import from_json
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Task
@@ -243,7 +243,7 @@ def test_every_committed_line_holds() -> None:
 
 def test_lines_of_cells_that_no_grid_plans_are_noted(copy: Path) -> None:
     def other(line: Line) -> Line:
-        cell = replace(reopen(line.record.cell), version=0)
+        cell = replace(from_json(line.record.cell), version=0)
         return replace(line, record=replace(line.record, id=cell.id, cell=cell.json))
 
     forge(copy / "papers", other)

@@ -54,16 +54,16 @@ scales = ["desk"]
     planned = plan(
         Selection(files=[write(tmp_path, GRID + scale)], scale="desk", artefacts=["tests/table2"])
     )
-    assert [(item.column, item.cell.recipe["clients"], item.cell.seed) for item in planned] == [
+    assert [(item.column, item.cell.recipe.clients, item.cell.seed) for item in planned] == [
         ("two", 4, 8),
         ("three", 6, 8),
         ("two", 4, 5),
     ]
-    assert [item.cell.hp["beta"] for item in planned] == [3, 3, 9]
-    assert planned[0].cell.hp["tau"] == 0.2
-    assert planned[0].cell.recipe["training"]["rounds"] == 7
-    assert planned[0].cell.recipe["training"]["batch"] == 10
-    assert planned[0].cell.recipe["evaluation"]["tallies"] == ["mask"]
+    assert [item.cell.hp.beta for item in planned] == [3, 3, 9]
+    assert planned[0].cell.hp.tau == 0.2
+    assert planned[0].cell.recipe.training.rounds == 7
+    assert planned[0].cell.recipe.training.batch == 10
+    assert planned[0].cell.recipe.evaluation.tallies == ("mask",)
 
 
 CHILDREN = """
@@ -91,8 +91,8 @@ def test_a_child_changes_replaces_or_unsets_what_it_inherits(tmp_path: Path) -> 
     changed, replaced, fewer, whole = (
         grid.recipe(name, "smoke") for name in ("changed", "replaced", "fewer", "complete")
     )
-    assert whole.partition.options == {"alpha": 0.5, "minimum": 20}
-    assert changed.partition.options == {"alpha": 0.1, "minimum": 20}
+    assert whole.partition.options == {"alpha": 0.5, "minimum": 20, "test_share": 0.25}
+    assert changed.partition.options == {"alpha": 0.1, "minimum": 20, "test_share": 0.25}
     assert replaced.partition.options == {"alpha": 0.2}
     assert (whole.partition.seed, whole.partition.val_share) == (3, 0.2)
     assert replaced.newcomers is not None

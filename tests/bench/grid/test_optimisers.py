@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.cell import Cell, reopen
+from repfl.bench.grid.cell import Cell, from_json
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Store
@@ -47,8 +47,8 @@ def test_adamw_with_a_cosine_schedule_trains_and_resumes_with_the_same_bits(
     tmp_path: Path, store: Store, compute: Compute
 ) -> None:
     constant, cosine = planned(tmp_path)
-    assert cosine.recipe["training"]["optimiser"] == ADAMW
-    assert cosine.recipe["training"]["scheduler"] == COSINE
+    assert cosine.json["recipe"]["training"]["optimiser"] == ADAMW
+    assert cosine.json["recipe"]["training"]["scheduler"] == COSINE
     outcome = compute(Task(cosine, "test"), stack=8)
     whole = digests(store.root)[cosine.id]
     assert outcome.status == "done"
@@ -80,8 +80,8 @@ def test_a_field_that_came_later_moves_no_id_while_it_has_its_default() -> None:
     ]
     cells = [task(**change).cell for change in changes]
     assert len({before.id, *(cell.id for cell in cells)}) == 5
-    assert [reopen(cell.json).id for cell in cells] == [cell.id for cell in cells]
-    names = set(Training.__dataclass_fields__) - set(before.recipe["training"])
+    assert [from_json(cell.json).id for cell in cells] == [cell.id for cell in cells]
+    names = set(Training.__dataclass_fields__) - set(before.json["recipe"]["training"])
     assert names == {"optimiser", "scheduler"}
 
 

@@ -18,7 +18,7 @@ from repfl.bench.cli.new import RUN, write
 from repfl.bench.errors import UserError
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
-from repfl.bench.grid.cell import reopen
+from repfl.bench.grid.cell import from_json
 from repfl.bench.store import versions
 from repfl.bench.store.store import Store
 from tests.bench.conftest import Here, stored
@@ -132,7 +132,7 @@ def test_the_files_that_a_method_declares_are_part_of_its_cells(here: Here, tmp_
     assert {} in inputs
     assert {"weights.pt": sha256(b"two").hexdigest()} in inputs
     weights.unlink()
-    assert {reopen(record.cell).id for record in records} == set(store.ids())
+    assert {from_json(record.cell).id for record in records} == set(store.ids())
 
 
 def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_path: Path) -> None:

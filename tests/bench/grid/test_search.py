@@ -39,7 +39,7 @@ def searched(tmp_path: Path, block: str, methods: str = "ditto") -> list[Planned
 
 
 def rates(planned: list[Planned], seed: int = 0) -> list[float]:
-    return [item.cell.recipe["training"]["lr"] for item in planned if item.cell.seed == seed]
+    return [item.cell.recipe.training.lr for item in planned if item.cell.seed == seed]
 
 
 def test_each_trial_has_a_stratum_of_its_own(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_method_beside_a_searched_table_searches_what_its_row_does_not_fix(
     found = plan(asked)
     trials = [(seed, trial) for seed in (0, 1) for trial in (1, 2, 3)]
     assert [(item.cell.seed, item.trial) for item in found] == trials
-    assert len({item.cell.hp["lam"] for item in found}) == pulls
+    assert len({item.cell.hp.lam for item in found}) == pulls
     assert len(set(rates(found))) == 3
     assert {item.guest for item in found} == {method}
 

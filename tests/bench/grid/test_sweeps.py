@@ -42,7 +42,7 @@ def test_a_sweep_takes_fields_of_the_recipe_beside_hyperparameters(tmp_path: Pat
     found = planned(tmp_path, GRID + RATES, "rates")
     assert len(found) == len({item.cell.id for item in found}) == 8
     assert {
-        (item.row, item.cell.recipe["training"]["lr"], item.cell.hp["tau"], item.column)
+        (item.row, item.cell.recipe.training.lr, item.cell.hp.tau, item.column)
         for item in found
     } == {
         ("0.1, 0.2", 0.1, 0.2, "two"),
@@ -62,15 +62,15 @@ def test_what_goes_across_makes_columns_that_say_so(tmp_path: Path) -> None:
         for alpha in ("0.1", "1")
         for clients in (2, 4)
     ]
-    assert [item.cell.recipe["clients"] for item in found] == [2, 4, 2, 4]
-    assert {item.cell.recipe["training"]["epochs"] for item in found} == {3}
+    assert [item.cell.recipe.clients for item in found] == [2, 4, 2, 4]
+    assert {item.cell.recipe.training.epochs for item in found} == {3}
 
 
 def test_a_sweep_stands_above_what_a_scale_changes(tmp_path: Path) -> None:
     scale = "[scales.desk]\nseeds = [5]\nrecipe = { training = { lr = 0.5, rounds = 7 } }\n"
     found = planned(tmp_path, GRID + RATES + scale, "rates", "desk")
-    assert {item.cell.recipe["training"]["lr"] for item in found} == {0.1, 0.01}
-    assert {item.cell.recipe["training"]["rounds"] for item in found} == {7}
+    assert {item.cell.recipe.training.lr for item in found} == {0.1, 0.01}
+    assert {item.cell.recipe.training.rounds for item in found} == {7}
 
 
 @pytest.mark.parametrize(

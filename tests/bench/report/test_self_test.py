@@ -22,7 +22,7 @@ def test_every_distinct_cell_is_counted_once_below_the_rule_that_deals_its_data(
     cells = list(unique(planned))
     assert sum(row["all"]["planned"] for row in table["rows"]) == len(cells)
     by_rule = [row["cells"][rules.index("class-shards")] for row in table["rows"]]
-    dealt = [item for item in cells if item.cell.recipe["partition"]["rule"] == "class-shards"]
+    dealt = [item for item in cells if item.cell.recipe.partition.rule == "class-shards"]
     assert sum(each["planned"] for each in by_rule if each) == len(dealt)
     assert {row["all"]["done"] for row in table["rows"]} == {0}
 

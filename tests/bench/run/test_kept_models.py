@@ -21,7 +21,7 @@ VALIDATED = {"partition": {**RECIPE["partition"], "val_share": 0.3}}
 def accuracies(store: Store, wanted: Task) -> list[tuple[int, int]]:
     """Return the images that each client's module gets right, and how many there are."""
     found = []
-    for client in range(wanted.cell.recipe["clients"]):
+    for client in range(wanted.cell.recipe.clients):
         module = repfl.client_model(wanted.cell.id[:12], client, store.root)
         images, labels = repfl.client_data(wanted.cell.id, client, results=store.root)
         found.append((int((module(images).argmax(1) == labels).sum()), len(labels)))

@@ -38,7 +38,7 @@ def test_a_cell_that_no_memory_can_hold_is_refused_and_the_others_run(
 ) -> None:
     monkeypatch.setattr(machine, "memory_bytes", lambda device: (2 << 30, 4 << 30))
     needed = {2: 1 << 30, 3: 9 << 30}
-    monkeypatch.setattr(memory, "needed", lambda cell, *_: needed[cell.recipe["clients"]])
+    monkeypatch.setattr(memory, "needed", lambda cell, *_: needed[cell.recipe.clients])
     said = here("run", "--grid", grid, "--results", tmp_path / "r", "--executor", "inline")
     assert said.code == 2
     assert "needs about 9.0 GiB of memory, and there are 4.0 GiB" in said.err

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.store.reported import best_round, summarise
+from repfl.datasets.core.recipe import Evaluation
 
 MEANS = {1: 0.5, 2: 0.9, 3: 0.9, 4: 0.6}
 VALIDATION = {1: 0.1, 2: 0.2, 3: 0.8, 4: 0.8}
@@ -22,9 +23,6 @@ def rows() -> list[tuple[int, str, float]]:
     return found + [(r, "traffic/up_values", 10.0) for r in MEANS]
 
 
-def evaluation(**changes: Any) -> dict[str, Any]:
-    usual = {"point": "post_agg", "average": "clients", "rule": "last", "rounds": []}
-    return {"evaluation": {**usual, **changes}}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +31,7 @@ def evaluation(**changes: Any) -> dict[str, Any]:
         ({}, 0.6, 4),
         ({"average": "pooled"}, 0.3, 4),
         ({"rule": "max"}, 0.9, 2),
-        ({"rule": "max", "rounds": [1, 4]}, 0.6, 4),
+        ({"rule": "max", "rounds": (1, 4)}, 0.6, 4),
         ({"rule": "best-val"}, 0.9, 3),
         ({"rule": "best-val", "average": "pooled"}, 0.45, 3),
         ({"point": "pre_agg"}, None, None),
@@ -42,12 +40,12 @@ def evaluation(**changes: Any) -> dict[str, Any]:
 def test_the_rule_picks_the_number(
     changes: dict[str, Any], value: float | None, round_: int | None
 ) -> None:
-    metrics = summarise(rows(), evaluation(**changes), (0.1, 0.2), 42)
+    metrics = summarise(rows(), Evaluation(**changes), (0.1, 0.2), 42)
     assert (metrics["value"], metrics["round"]) == (value, round_)
 
 
 def test_metrics_hold_all_that_tables_need() -> None:
-    metrics = summarise(rows(), evaluation(), (0.1, 0.2), 42)
+    metrics = summarise(rows(), Evaluation(), (0.1, 0.2), 42)
     assert metrics["points"] == {
         "post_agg": {
             "last": {"mean": 0.6, "pooled": 0.3, "std": 0.05, "decile": 0.2},

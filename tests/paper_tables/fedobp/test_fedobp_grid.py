@@ -21,13 +21,13 @@ def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
         for d, a, q in zip(rows["dataset"], rows["setting"], rows["value"], strict=True)
     }
     used = {
-        (item.column, float(item.cell.hp["q"]))
+        (item.column, float(item.cell.hp.q))
         for item in planned("fedobp", "paper")
         if item.artefact in ("table3", "table4") and item.row == settings.OURS
     }
     assert used == {(settings.key(name, alpha), q) for name, alpha, q in expected}
     counted = {
-        (item.row, float(item.cell.hp["q"]))
+        (item.row, float(item.cell.hp.q))
         for item in planned("fedobp", "smoke")
         if item.artefact == "table2"
     }
@@ -49,7 +49,7 @@ def test_main_rows_are_the_benchmark_s_baselines() -> None:
 
 def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
     named = {
-        item.column.split("-dir")[0]: item.cell.recipe["dataset"]
+        item.column.split("-dir")[0]: item.cell.recipe.dataset
         for item in planned("fedobp", "paper")
         if item.artefact == "fig2"
     }
@@ -68,7 +68,7 @@ def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(
     run = played(item.cell)
     notes = {(round_, name): value for round_, name, value in run.rows}
     assert notes[1, "note/personal"] == 0
-    clients, size = item.cell.recipe["clients"], run.fed.params.parameters
+    clients, size = item.cell.recipe.clients, run.fed.params.parameters
     # scores that tie at the quantile stay global
     assert expected - 1 <= (personal := notes[2, "note/personal"]) <= expected + 1e-3
     assert notes[2, "traffic/down_values"] == pytest.approx(4 * clients * (size - personal))

@@ -24,7 +24,7 @@ class Library(Invented):
     """Adds traffic, and the mask tallies of a small net with the tensors of a real one."""
 
     def summary(self, item: Planned) -> dict[str, Any]:
-        return {"parameters": SIZES[item.cell.recipe["model"]]}
+        return {"parameters": SIZES[item.cell.recipe.model]}
 
     def shown(self, item: Planned) -> Iterable[int]:
         """Rounds before and after β, which bytes depend on."""
@@ -32,7 +32,7 @@ class Library(Invented):
         return range(1, last + 1, max(1, last // 20))
 
     def noted(self, item: Planned, round_: int) -> dict[str, float]:
-        size, clients = SIZES[item.cell.recipe["model"]], item.cell.recipe["clients"]
+        size, clients = SIZES[item.cell.recipe.model], item.cell.recipe.clients
         late = item.cell.method != "fedavg" and round_ > item.cell.hp.get("beta", 0)
         masked = item.cell.method == "fedpurin"
         up, down = size // 2 if masked else size, size // (6 if masked else 2) if late else size
@@ -51,7 +51,7 @@ class Library(Invented):
         rng = np.random.Generator(np.random.Philox(7))
         chances = rng.uniform(0.1, 0.9, size=(1, stops[-1]))
         mask = rng.binomial(
-            item.cell.rounds, chances, size=(item.cell.recipe["clients"], stops[-1])
+            item.cell.rounds, chances, size=(item.cell.recipe.clients, stops[-1])
         ).astype(np.uint16)
         mask[:, starts[1] : stops[1]] = 0
         return {

@@ -16,12 +16,12 @@ CLASSES = ((0, 1), (0, 1), (2, 3), (2, 3), (4, 5), (4, 5), (6, 7), (6, 7), (8, 9
 
 def share(item: Planned) -> float:
     """The personal share that a run ends with."""
-    if item.cell.method != "fedselect" or item.cell.hp["select"] == "layer":
+    if item.cell.method != "fedselect" or item.cell.hp.select == "layer":
         return 0.0
     return (
-        max(0.25, float(item.cell.hp["limit"]))
-        if item.cell.hp["mode"] == "code"
-        else float(item.cell.hp["limit"])
+        max(0.25, float(item.cell.hp.limit))
+        if item.cell.hp.mode == "code"
+        else float(item.cell.hp.limit)
     )
 
 
@@ -40,7 +40,7 @@ class Library(Invented):
         }
 
     def diagnostics(self, item: Planned) -> dict[str, np.ndarray]:
-        if "mask" not in item.cell.recipe["evaluation"]["tallies"]:
+        if "mask" not in item.cell.recipe.evaluation.tallies:
             return {}
         counts = np.zeros((10, 10), dtype=np.int64)
         mask = np.zeros((10, SIZE + 10), dtype=np.uint16)

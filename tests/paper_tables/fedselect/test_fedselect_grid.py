@@ -31,7 +31,7 @@ def test_figures_share_their_cells_with_the_tables() -> None:
     assert by["fig2"] <= by["table1"]
     assert len(by["fig3"] & by["table1"]) == 30
     full = [item for item in items if (item.artefact, item.row) == ("table1", "FedSelect")]
-    limits = {item.column: item.cell.hp["limit"] for item in full}
+    limits = {item.column: item.cell.hp.limit for item in full}
     assert limits == {"cifar10": 0.3, "office": 0.3, "cifar10c": 0.5, "mini": 0.5}
 
 

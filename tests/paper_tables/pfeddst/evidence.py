@@ -15,15 +15,15 @@ class Library(Invented):
 
     def noted(self, item: Planned, round_: int) -> dict[str, float]:
         found = {
-            "traffic/down_values": 4.0 * MODEL * item.cell.recipe["clients"],
+            "traffic/down_values": 4.0 * MODEL * item.cell.recipe.clients,
             "traffic/down_codes": 0.0,
         }
-        if "peers" in item.cell.recipe["evaluation"]["tallies"]:
+        if "peers" in item.cell.recipe.evaluation.tallies:
             base = 0.6 if item.row == "header" else 0.3
             found["note/peers/own"] = 0.95
             found |= {
                 f"note/peers/{place}": base + 0.2 * number(item.row, round_, place)
-                for place in range(item.cell.hp["degree"])
+                for place in range(item.cell.hp.degree)
             }
         return found
 

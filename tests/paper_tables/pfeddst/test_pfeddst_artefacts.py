@@ -73,7 +73,7 @@ def test_work_counts_who_trains_and_for_how_long() -> None:
 
 def test_desk_clients_hold_the_protocol_s_classes_and_as_many_images_on_both_data_sets() -> None:
     for item in planned("pfeddst", "desk"):
-        options = item.cell.recipe["partition"]["options"]
-        assert options["classes"] == {"cifar10": 2, "cifar100": 5}[item.cell.recipe["dataset"]]
+        options = item.cell.recipe.partition.options
+        assert options["classes"] == {"cifar10": 2, "cifar100": 5}[item.cell.recipe.dataset]
         images = [options["classes"] * options[split] for split in ("train", "test")]
         assert images == [100, 200]

@@ -14,7 +14,7 @@ class Library(Invented):
     """Bytes of the true model, shares of active weights, and traces where they are asked for."""
 
     def noted(self, item: Planned, round_: int) -> dict[str, float]:
-        method, clients = item.cell.method, item.cell.recipe["clients"]
+        method, clients = item.cell.method, item.cell.recipe.clients
         size = {"local": 0, "fedbn": LEARNABLE - NORM, "fedap": LEARNABLE - NORM}.get(
             method, LEARNABLE + STATISTICS
         )
@@ -29,7 +29,7 @@ class Library(Invented):
         if masked:
             share = 0.9 if method == "star-pfl" else 0.95
             found |= {f"note/active/{name}": share for name in costs.MACS}
-        if "trace" in item.cell.recipe["evaluation"]["tallies"]:
+        if "trace" in item.cell.recipe.evaluation.tallies:
             for client in range(clients):
                 label = client % 10
                 found[f"note/trace/{client}/label"] = label
