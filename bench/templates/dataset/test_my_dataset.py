@@ -20,9 +20,7 @@ def test_every_sample_goes_to_one_of_four_clients() -> None:
     share = None if "test" in prepared.splits else 0.25
     iid = Partition("iid", options={} if share is None else {"test_share": share})
     training = Training(rounds=1, epochs=1, batch=8, lr=0.1)
-    recipe = Recipe(
-        dataset="my-dataset", model="mlp", clients=4, partition=iid, training=training
-    )
+    recipe = Recipe(dataset="my-dataset", model="mlp", clients=4, partition=iid, training=training)
     splits = partition(prepared, recipe, seed=0)
     samples = np.concatenate([*splits.train, *splits.test])
     assert len(samples) == len(set(samples.tolist())) <= len(prepared.labels)

@@ -11,7 +11,7 @@ import torch
 from repfl.algorithms import models
 from repfl.bench.errors import UserError
 from repfl.bench.grid import recipes
-from repfl.bench.grid.cell import Cell, build_cell, canonical, from_json, unmet
+from repfl.bench.grid.cell import build_cell, canonical, from_json, unmet
 from repfl.bench.grid.methods import hyperparameters, options_of, parse_spec, spec
 from repfl.bench.grid.plan import matches
 from tests.bench.conftest import recipe, task
@@ -65,9 +65,7 @@ def test_the_id_is_that_of_the_canonical_json() -> None:
     text = json.dumps(cell.json, sort_keys=True, separators=(",", ":"))
     assert canonical(cell.json) == text
     assert cell.id == sha256(text.encode()).hexdigest()
-    assert (
-        cell.id == "3543e8f8a6d350f22016ce81226e157333493c1f77c4853f50b3eecceca38376"
-    )
+    assert cell.id == "3543e8f8a6d350f22016ce81226e157333493c1f77c4853f50b3eecceca38376"
 
 
 def test_a_stored_cell_reopens_as_itself() -> None:

@@ -42,8 +42,7 @@ def test_a_sweep_takes_fields_of_the_recipe_beside_hyperparameters(tmp_path: Pat
     found = planned(tmp_path, GRID + RATES, "rates")
     assert len(found) == len({item.cell.id for item in found}) == 8
     assert {
-        (item.row, item.cell.recipe.training.lr, item.cell.hp.tau, item.column)
-        for item in found
+        (item.row, item.cell.recipe.training.lr, item.cell.hp.tau, item.column) for item in found
     } == {
         ("0.1, 0.2", 0.1, 0.2, "two"),
         ("0.1, 0.5", 0.1, 0.5, "two"),

@@ -23,8 +23,6 @@ def rows() -> list[tuple[int, str, float]]:
     return found + [(r, "traffic/up_values", 10.0) for r in MEANS]
 
 
-
-
 @pytest.mark.parametrize(
     ("changes", "value", "round_"),
     [
