@@ -127,7 +127,7 @@ def test_without_the_check_frozen_entries_stay_frozen(plugged: Callable[[Path], 
 def test_twin_rounds_see_what_an_option_changes() -> None:
     planned = plan(Selection(papers=["fedpurin"], scale="smoke"))
     cell = next(item.cell for item in planned if item.cell.method == "fedpurin")
-    assert cell.hp["tau"] == 0.5
+    assert cell.hp.tau == 0.5
     changes = {"fewer": {"tau": 0.3}, "same": {"tau": 0.5}, "private": {"beta": 1}}
     frame = twin_rounds(cell, changes, [1, 2]).set_index(["round", "change"])
 
