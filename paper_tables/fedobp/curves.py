@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.signal import savgol_filter
 
 from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.claims.sentences import claim_on_numbers
@@ -19,20 +18,15 @@ from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Figure
 from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedobp import ablation, accuracy, convergence, logs
+from repfl.paper_tables.fedobp.printed_curves import WINDOW, smooth
 from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, OURS, PAPER, PRINTED, SAME_DATA, key
 
-WINDOW, ORDER = 20, 2
 COHORT = (
     "Lines: accuracy of the round's participants before they train, pooled, smoothed by a"
     " Savitzky-Golay filter of 20 rounds and order 2, as the published script does; ten clients are"
     " a noisy sample of a hundred. The tables score all clients. README, 30."
 )
 ROUND = "round"
-
-
-def smooth(values: np.ndarray) -> np.ndarray:
-    """The published smoothing; curves shorter than its window stay as they are."""
-    return values if len(values) < WINDOW else np.asarray(savgol_filter(values, WINDOW, ORDER))
 
 
 def cohort_curves(

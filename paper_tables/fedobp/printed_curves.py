@@ -1,0 +1,38 @@
+"""The curves of the authors' vector figures 2, 3 and 5, as numbers.
+
+`published/figure_*.csv.gz` were read from uglyghost/FedOBP_results at f64b10a (`figures/*.pdf`) by
+`studies/figures.py`. A drawn curve is a log: the accuracy of a round's participants before they
+train, smoothed by `smooth`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.signal import savgol_filter
+
+FOLDER = Path(__file__).parent / "published"
+WINDOW, ORDER = 20, 2
+
+
+def smooth(values: np.ndarray) -> np.ndarray:
+    """Smooth as the figures are; curves shorter than the window stay as they are."""
+    return values if len(values) < WINDOW else np.asarray(savgol_filter(values, WINDOW, ORDER))
+
+
+@cache
+def read(name: str) -> pd.DataFrame:
+    """Return the points of `curves` (figure, dataset, line, epoch, accuracy), `sweeps` (dataset,
+    score, q, accuracy) or `layers` (dataset, layer, epoch, share).
+    """
+    return pd.read_csv(FOLDER / f"figure_{name}.csv.gz")
+
+
+def drawn(figure: str, dataset: str, line: str) -> pd.Series:
+    """Return one curve by round. Epoch 0 of a figure is round 1."""
+    curves = read("curves")
+    one = curves.query("figure == @figure and dataset == @dataset and line == @line")
+    return pd.Series(one["accuracy"].to_numpy(float), index=one["epoch"].to_numpy(int) + 1)
