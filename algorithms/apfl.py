@@ -98,11 +98,12 @@ class APFL(FedAvg[HP]):
         self, fed: Federation, w: Tensor, v: Tensor, alpha: Tensor, stream: str = "batches"
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Train global models w and personal ones v [K, D] with their mixing weights [K]."""
-        trained = fed.train_with(
-            self.paper_step if self.hp.mode == "paper" else self.flbench_step,
+        trained = fed.train(
             {"params": w, "v": v},
+            step=self.paper_step if self.hp.mode == "paper" else self.flbench_step,
             extras={"alpha": alpha, "left": self.adaptive_steps(fed)},
             stream=stream,
+            keep=("models", "extras"),
         )
         return trained.params, trained.models["v"], trained.extras["alpha"]
 

@@ -123,16 +123,14 @@ class DFedPGP(Method[HP]):
         def step(client: Client, batch: Batch) -> None:
             client.update(client.grad(batch), scale=client.extras["scale"])
 
-        trained = fed.train_with(
-            step,
-            {"params": w},
+        return fed.train(
+            w,
+            step=step,
             extras={"scale": mu.reciprocal().to(w.dtype)},
             trainable=fed.params.learnable & fed.params.body,
             epochs=self.hp.body_epochs,
             first_epoch=self.hp.head_epochs,
         )
-        fed.trained = trained.params
-        return trained.params
 
     def client_params(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]

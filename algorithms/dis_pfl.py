@@ -109,8 +109,7 @@ class DisPFL(Method[HP]):
             grads = client.grad(batch)
             client.update(client.clipped(grads, clip, frozen_too=True) if clip else grads)
 
-        w = fed.train_with(step, {"params": w}, trainable=mask, clip=0.0).params
-        fed.trained = w
+        w = fed.train(w, step=step, trainable=mask, clip=0.0)
         fed.count_mask("mask", mask)
         return {"w": w, "sent": mask, "mask": self.next_masks(fed, w, mask)}
 
@@ -166,8 +165,14 @@ class DisPFL(Method[HP]):
             client.grad(batch, cross_entropy_eval)
 
         with fed.as_active(range(rows.start, rows.stop)):
-            screened = fed.train_with(
-                step, {"params": w[rows]}, epochs=1, steps=1, stream="screen", keep=("last_grad",)
+            screened = fed.train(
+                w[rows],
+                step=step,
+                epochs=1,
+                steps=1,
+                stream="screen",
+                keep=("last_grad",),
+                scored=False,
             )
         assert screened.last_grad is not None
         return screened.last_grad

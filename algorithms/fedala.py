@@ -121,7 +121,6 @@ class FedALA(Method[HP]):
                 worker = self.worker(fed)
                 state["w"][worker], state["weights"][worker] = end, weights
                 state["searched"][worker] |= differs | shared
-        fed.trained = trained
         theta = torch.where(fed.communicated, fed.mean(fed.up(trained)), state["theta"])
         return state | {"theta": theta}
 

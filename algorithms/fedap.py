@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.other_clients import subfederation
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
 from repfl.algorithms.engine.params import Slice, columns, write_columns
@@ -137,8 +138,8 @@ class FedAP(Method[HP]):
 
     def pretrain(self, fed: Federation) -> Tensor:
         """Return the model whose features are compared  [D]."""
-        pool = fed.subfederation([pooled_samples(fed, self.hp.pretrain_share, self.hp.pool)])
-        plain_sgd = {
+        pool = subfederation(fed, [pooled_samples(fed, self.hp.pretrain_share, self.hp.pool)])
+        plain_sgd: dict[str, Any] = {
             "name": "SGD",
             "options": {},
             "momentum": 0.0,

@@ -110,7 +110,7 @@ class FedPURIN(Method[HP]):
     def round(self, state: State, fed: Federation) -> State:
         processed = self.processed(fed)
         start = state["w"][fed.active]
-        done = fed.train_full(start, keep=("last_grad",))
+        done = fed.train(start, keep=("last_grad",))
         trained = done.params
         exact = self.hp.gradient == "exact"
         mask = self.critical(fed, trained, done.last_grad if exact else trained - start)  # [K, D]

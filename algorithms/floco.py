@@ -217,7 +217,8 @@ def train(
         client.extras["draws"] = client.extras["draws"].roll(-1, 0)
 
     options["trainable"] = fed.params.learnable & ~fed.params.where(name=weight)
-    return fed.train_with(step, {"params": params}, extras=extras, reference=reference, **options)
+    how = {"extras": extras, "models": reference, **options}
+    return fed.train(params, step=step, keep=("extras",), scored=False, **how)
 
 
 def points(fed: Federation, purpose: str, shape: tuple[int, int]) -> Tensor:

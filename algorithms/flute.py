@@ -137,9 +137,9 @@ class FLUTE(FedPer[HP]):
             client.masks = {n: mask if n in heads else joint for n, mask in client.masks.items()}
             client.update(client.grad(batch, self.loss))
 
-        trained = fed.train_with(
-            step,
-            {"params": params},
+        return fed.train(
+            params,
+            step=step,
             extras={
                 "present": present.to(fed.dtype),
                 "head_steps": head_steps,
@@ -147,8 +147,6 @@ class FLUTE(FedPer[HP]):
             },
             trainable=fed.params.head if self.hp.detach else None,
         )
-        fed.trained = trained.params
-        return trained.params
 
     def loss(self, model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
         """Return the cross-entropy and the three regularisers."""

@@ -151,8 +151,7 @@ class LotteryFL(FedAvg[HP]):
                 {n: g * (w[n].abs() >= TINY) if n in prunable else g for n, g in grads.items()}
             )
 
-        fed.trained = fed.train_with(step, {"params": start}).params
-        return fed.trained
+        return fed.train(start, step=step)
 
     def client_params(self, state: State, fed: Federation) -> Tensor:
         return torch.where(state["mask"][fed.active], super().client_params(state, fed), 0.0)

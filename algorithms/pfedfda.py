@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.local_training import recalibrate_batch_norm
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
@@ -120,8 +121,8 @@ class PFedFDA(FedAvg[HP]):
         received = state | {"means": means, "cov": cov}
 
         params = with_head(fed, params, means, cov, self.hp.eps)
-        trained = fed.train_with(train_body, {"params": params}, trainable=fed.params.body)
-        fed.trained = trained.params
+        body = fed.params.body
+        trained = fed.train(params, step=train_body, trainable=body, keep=("collected",))
         means, cov, beta = self.adapt(received, fed, trained, rare=0)  # [K, ...]
         fed.log("beta/means", beta[:, 0].mean())
         fed.log("beta/cov", beta[:, 1].mean())
@@ -145,7 +146,7 @@ class PFedFDA(FedAvg[HP]):
         scored; no weight trains.
         """
         start = self.newcomer_init(state, fed).expand(fed.N, -1)
-        own = columns(fed.recalibrate_batch_norm(start), self.personal_columns(fed))
+        own = columns(recalibrate_batch_norm(fed, start), self.personal_columns(fed))
         received = {name: state[name] for name in ("theta", "means", "cov")}
         return self.client_params(self.init(fed) | received | {"own": own}, fed)
 

@@ -211,7 +211,7 @@ class StarPFL(FedAvg[HP]):
         active = clients.active
         if self.hp.masked == "weights":
             active = active | fed.params.select(lambda s: not s.name.endswith("weight"))
-        done = fed.train_full(start, trainable=active, keep=("epochs",))
+        done = fed.train(start, trainable=active, keep=("epochs",))
         assert done.epochs is not None
         clients.record = torch.zeros_like(clients.record)
         for before, after in zip([start, *done.epochs], done.epochs[: self.hp.early], strict=False):

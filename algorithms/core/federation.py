@@ -1,42 +1,70 @@
-"""The federation: everything a method may talk to.
-
-It draws who takes part, moves messages (see `network`), trains clients and scores models (see
-`recorder`). A method sees vectors: one client is a row of length D, the cohort is [K, D], all
-clients are [N, D].
+"""The federation: everything a method may use. One client is a row of length D, the cohort is
+[K, D], all clients are [N, D].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from inspect import Parameter, signature
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Unpack, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.recorder import Recorder
-from repfl.algorithms.core.topology import Topology
-from repfl.algorithms.core.training import TrainingProtocol, cohort_size
-from repfl.algorithms.engine import batches
-from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches, plan_pass
-from repfl.algorithms.engine.client import Client, Loss, cross_entropy
-from repfl.algorithms.engine.client_data import ClientData, to_device
+from repfl.algorithms.core import local_training
+from repfl.algorithms.core.local_training import PASS_BATCH, Pull, Rows
+from repfl.algorithms.core.messages import (
+    Code,
+    Direction,
+    Encoding,
+    Mask,
+    Message,
+    Numbers,
+    Vectors,
+)
+from repfl.algorithms.core.scoring import Scores
+from repfl.algorithms.core.sending import Network
+from repfl.algorithms.core.topology import Topology, mix
+from repfl.algorithms.core.training import TrainingProtocol
+from repfl.algorithms.engine.batches import steps_per_epoch
+from repfl.algorithms.engine.client import Loss, cross_entropy
+from repfl.algorithms.engine.client_data import ClientData, to_device, to_host
+from repfl.algorithms.engine.evaluate import Models
 from repfl.algorithms.engine.model import Model
 from repfl.algorithms.engine.optimiser import Optimiser, learning_rates
 from repfl.algorithms.engine.precision import tensor_cores
-from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort
+from repfl.algorithms.engine.rng import Streams
 from repfl.algorithms.engine.training import Inputs, Step, Trained, Trainer
 
-PASS_BATCH = 500
+Start = Tensor | Mapping[str, Tensor]
+"""A model for each client [K, D], or several by name."""
 
 
-class Federation(Recorder):
+class Federation:
     """N clients with their data, one model architecture, and a protocol.
 
-    `round` is 1, 2, ... while a method's `round` runs, and 0 in its `init`.
+    A first method needs six names:
+
+    * `fed.new_model()`: initial values  [D]
+    * `fed.down(x)`: send from the server to the active clients; what each receives  [K, D]
+    * `fed.train(params)`: train the active clients; their models  [K, D]
+    * `fed.up(x)`: send from the active clients to the server; what arrives  [K, D]
+    * `fed.mean(x)`: the mean over clients, weighted as the recipe says  [D]
+    * `fed.active`: the ids of this round's clients, which index rows of a state  [K]
+
+    Sizes: `N` clients, `K` of them active, `D` numbers in a model. Further attributes:
+
+    * `round`: 1, 2, ... while a method's `round` runs, and 0 in its `init`
+    * `params`: the names, kinds and places of the D entries, and masks over them (`Params`)
+    * `protocol`: the recipe's training settings; of them `epochs` of a round, `rounds` of the run
+    * `classes`: how many there are; `samples`: the training samples of every client
+    * `communicated`: mask of what is sent unless a method names a mask: parameters, and batch-norm
+      statistics if the recipe says `buffers = global`  [D] bool
+    * `model`: the network, for a server that runs it: `fed.logits`, `fed.model.bind`
+    * `topology`: the graphs of a round without a server
+    * `device`, `dtype`: where tensors of a state lie, and their type
+    * `active_ids`: `active` as a list; `sampled`: in the order in which they were drawn
     """
 
     def __init__(
@@ -52,41 +80,58 @@ class Federation(Recorder):
         precision: str = "default",
     ) -> None:
         """`stack`: how many clients are computed at once; 1: one after the other."""
-        super().__init__(model, data, recipe, torch.device(device), dtype, stack, precision)
-        self.streams = Streams(seed)
-        self._trainer = Trainer(self.model, self.data, self.streams, stack)
-        self.samples = [len(part) for part in data.train]
-        """Training samples of every client."""
+        self.device, self.dtype = torch.device(device), dtype
+        self.stack, self.precision = stack, precision
+        self.model, self.data = model.at(self.device, dtype), data.to(self.device, dtype)
+        self.params, self.recipe, self.protocol = self.model.params, recipe, recipe.training
+        self.epochs, self.rounds = self.protocol.epochs, self.protocol.rounds
+        self.N, self.D, self.classes = data.clients, self.params.size, data.classes
+        own_statistics = self.protocol.buffers == "local"
+        self.communicated = self.params.learnable | (not own_statistics)
+        self._rates = learning_rates(self.protocol) if self.protocol.scheduler else None
         self.round = 0
+        self.all_clients = torch.arange(self.N, device=self.device)
+        self.samples = [len(part) for part in data.train]
+        self.set_active(range(self.N))
+        self.streams = Streams(seed)
+        self.network = Network(self.N, self.device)
+        self.scores = Scores(self.model, self.data, recipe.evaluation.metrics, stack, precision)
+        self.trainer = Trainer(self.model, self.data, self.streams, stack)
+        self.run_training = self.trainer.run  # computes `train`; a check may wrap it
+        self.topology = Topology(self.N, self.rng, self.device)
+        self.trained_rows = Rows()
+        self.logged: dict[str, float | Tensor] = {}
+        self.masks_counted: dict[str, Tensor] = {}
+        self.mask_watchers: list[Callable[[str, Tensor], None]] = []
 
     # -- who and when ------------------------------------------------------------------------------
 
     @property
-    def classes(self) -> int:
-        """Number of classes."""
-        return self.data.classes
+    def K(self) -> int:
+        """Number of active clients."""
+        return len(self.active_ids)
 
-    @property
-    def rounds(self) -> int:
-        """Number of rounds of the whole run."""
-        return self.protocol.rounds
+    def set_active(self, clients: Iterator[int] | range | list[int]) -> None:
+        """Set the active clients by their ids."""
+        self.active_ids = list(clients)
+        self.active = to_device(torch.tensor(self.active_ids, dtype=torch.int64), self.device)
 
-    @property
-    def epochs(self) -> int:
-        """Epochs of local training in a round."""
-        return self.protocol.epochs
+    @contextmanager
+    def as_active(self, clients: Iterator[int] | range | list[int]) -> Iterator[None]:
+        """Context manager: make other clients the active ones."""
+        before = self.active_ids
+        self.set_active(clients)
+        try:
+            yield
+        finally:
+            self.set_active(before)
 
     @property
     def lr(self) -> float:
         """The protocol's learning rate in this round."""
-        if self.protocol.scheduler is not None:
-            return self._scheduled[max(self.round - 1, 0)]
+        if self._rates is not None:
+            return self._rates[max(self.round - 1, 0)]
         return self.protocol.lr * self.protocol.lr_decay ** max(self.round - 1, 0)
-
-    @cached_property
-    def _scheduled(self) -> list[float]:
-        """The learning rates of all rounds, if the protocol has a scheduler."""
-        return learning_rates(self.protocol)
 
     @property
     def n_train(self) -> Tensor:
@@ -97,62 +142,25 @@ class Federation(Recorder):
     @property
     def steps_per_epoch(self) -> Tensor:
         """Mini-batches in an epoch of the active clients  [K]."""
-        p = self.protocol
-        return batches.steps_per_epoch(self.n_train, p.batch, p.skip_single)
+        return steps_per_epoch(self.n_train, self.protocol.batch, self.protocol.skip_single)
 
     @property
     def class_counts(self) -> Tensor:
         """Training samples of the active clients by class  [K, classes]."""
         return self.data.class_counts[self.active]
 
-    def begin(self, round_: int, *, all_clients: bool = False) -> None:
-        """Open a round: draw its cohort (or take all clients) and clear what the last one left."""
-        drawn = list(range(self.N)) if all_clients else self._drawn(round_).tolist()
-        self.sampled = drawn
-        """The participants in the order in which they were drawn; `active` is ascending."""
+    def begin(self, round_: int, *, all_clients: bool = False, due: Collection[str] = ()) -> None:
+        """Open a round: draw its cohort or take all clients; `due` are its scores (`scoring`)."""
+        drawn = list(range(self.N)) if all_clients else local_training.draw_cohort(self, round_)
+        self.sampled, self.round = drawn, round_
         self.set_active(sorted(drawn))
-        self.round = round_
-        self.open_round()
-
-    def _drawn(self, round_: int) -> Tensor:
-        size = cohort_size(self.N, self.recipe.participation)
-        if self.recipe.sampling == "flbench":
-            return flbench_cohort(self.streams.seed, self.N, size, round_)
-        return cohort(self.streams, self.N, size, round_)
-
-    def subfederation(self, train: Sequence[Tensor]) -> Federation:
-        """Return a temporary federation of other clients with the given training indices, with the
-        same model, images and protocol, e.g. for pre-training.
-        """
-        none = [part[:0] for part in train]
-        return self._other(replace(self.data, train=train, test=none, val=none), self.recipe)
-
-    def newcomer_federation(self, newcomers: ClientData) -> Federation:
-        """Return a federation of the unseen clients, with `recipe.newcomers.epochs` local epochs,
-        in the last round.
-        """
-        parts = {name: getattr(newcomers, name) for name in ("train", "test", "val")}
-        assert self.recipe.newcomers is not None
-        training = replace(self.recipe.training, epochs=self.recipe.newcomers.epochs)
-        recipe = replace(self.recipe, training=training)
-        late = self._other(replace(self.data, **parts), recipe)
-        late.begin(self.round, all_clients=True)
-        late.scoring = True
-        return late
-
-    def _other(self, data: ClientData, recipe: TrainingProtocol) -> Federation:
-        how: dict[str, Any] = {"device": self.device, "dtype": self.dtype, "stack": self.stack}
-        how |= {"precision": self.precision, "seed": self.streams.seed}
-        return Federation(self.model, data, recipe, **how)
+        self.trained_rows, self.logged = Rows(), {}
+        self.scores.open_round(due)
+        self.network.ledger.open_round()
 
     def rng(self, purpose: str, *address: int) -> np.random.Generator:
         """Return a method's own generator, keyed by the round and an address (client, epoch)."""
         return self.streams.at(f"method/{purpose}", self.round, *address)
-
-    @property
-    def topology(self) -> Topology:
-        """This round's graphs over all clients."""
-        return Topology(self.N, self.rng, self.device)
 
     # -- models ------------------------------------------------------------------------------------
 
@@ -173,12 +181,12 @@ class Federation(Recorder):
         return self.first_models().expand(self.N, -1)
 
     def client_rows(self, initial: Tensor) -> Tensor:
-        """Return rows for all clients, of initial values for each or one for all  [N or 1, ...] ->
-        [N, ...]. Read them by `rows[fed.active]`, write them by `scatter_rows`.
-        """
+        """Return rows of all clients, of which all or one are given  [N or 1, ...] -> [N, ...]."""
         return initial.expand(self.N, *initial.shape[1:]).clone()
 
-    # -- server algebra ----------------------------------------------------------------------------
+    def scatter_rows(self, everyone: Tensor, rows: Tensor) -> Tensor:
+        """Write the active clients' rows [K, ...] into a state's tensor [N, ...], in place."""
+        return everyone.index_copy_(0, self.active, rows)
 
     @property
     def weights(self) -> Tensor:
@@ -196,98 +204,147 @@ class Federation(Recorder):
         weights = weights.double()
         return (weights / weights.sum()).to(x.dtype) @ x
 
+    to_host = staticmethod(to_host)
+
+    # -- messages: a method computes with what these return, and their bytes are counted -----------
+
+    def down(self, x: Tensor, mask: Tensor | None = None, **how: Unpack[Encoding]) -> Tensor:
+        """Send from the server to every active client; return what each receives, zeros where
+        nothing is sent  [D] or [K, D] -> [K, D].
+
+        `mask` ([D] or [K, D], default: `communicated`) says which entries travel, `code` how their
+        positions are encoded where the receiver cannot know them ("none", "bitmap", "index" or
+        "shorter"), `domain` [D] which entries could travel, `scalars` how many further numbers go
+        along.
+        """
+        return self._send("down", self._vectors(x.expand(self.K, *x.shape[-1:]), mask, **how))
+
+    def up(self, x: Tensor, mask: Tensor | None = None, **how: Unpack[Encoding]) -> Tensor:
+        """Send from every active client to the server; parameters as for `down`  [K, D]."""
+        return self._send("up", self._vectors(x, mask, **how))
+
+    def gossip(
+        self,
+        x: Tensor,
+        mixing: Tensor,
+        mask: Tensor | None = None,
+        *,
+        renormalise: bool = False,
+        **how: Unpack[Encoding],
+    ) -> Tensor:
+        """Send from clients to clients: entry [i, j] of `mixing` [N, N] is the weight of client j's
+        message at client i; every message of another client is billed  [N, D].
+
+        Entries outside a common mask [D] stay each client's own; for masks per sender [N, D] see
+        `topology.mix`. Further parameters as for `down`; `bits` is the width of a quantised value.
+        """
+        sent = self.network.send_peers(self._vectors(x, mask, graph=mixing != 0, **how))
+        assert isinstance(sent, Vectors)
+        return mix(sent.values, mixing.to(x.dtype), sent.mask, renormalise=renormalise)
+
+    def _send(self, direction: Direction, message: Message) -> Tensor:
+        return self.network.send(direction, message, self.active_ids, self.active)
+
+    def _vectors(self, x: Tensor, mask: Tensor | None, **how: Any) -> Vectors:
+        how["domain"] = self.communicated if how.get("domain") is None else how["domain"]
+        how["whole"] = mask is None and self.protocol.buffers != "local"
+        return Vectors(x, self.communicated if mask is None else mask, common=mask is None, **how)
+
+    def send(
+        self,
+        direction: Direction,
+        x: Tensor,
+        *,
+        each: bool = False,
+        floats: int | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """Send a tensor of any shape that is no model vector between the server and every active
+        client, and return it as it arrives. Up, and down with `each`, it has a row for each client
+        [K, ...]; down without `each` it is one message for all.
+
+        Numbers are billed as float32, booleans as bits; `floats` says how many numbers a message
+        needs if the tensor repeats some, as a symmetric matrix does. `rows` says which rows of a
+        message [R, ...] travel ([R] or [K, R] bool): the others arrive as zeros, and a bitmap of R
+        bits goes along.
+        """
+        shape = x.shape[1:] if direction == "up" or each else x.shape
+        return self._send(direction, Numbers(x, shape, floats, rows))
+
+    def send_mask(
+        self, direction: Direction, mask: Tensor, domain: Tensor, *, code: Code = "bitmap"
+    ) -> Tensor:
+        """Send a mask over `domain` [D] and return it  [D] or [K, D] bool.
+
+        For a receiver that computes with the mask; the values themselves follow without a code.
+        """
+        return self._send(direction, Mask(mask, domain, code))
+
+    def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
+        """Send `floats` numbers from client j to every other client i with `graph[i, j]`, and
+        return them  [N, ...], [N, N] bool.
+        """
+        return self.network.send_peers(Numbers(x, x.shape[1:], floats, graph=graph)).received()
+
     # -- local training ----------------------------------------------------------------------------
 
-    def train(self, start: Tensor, **options: Any) -> Tensor:
-        """Train the active clients from their rows of `start` and return the result  [K, D].
-
-        Options are those of `train_full`.
-        """
-        return self.train_full(start, **options).params
-
-    def recalibrate_batch_norm(self, params: Tensor) -> Tensor:
-        """Return models [K, D] whose local statistics have seen the active clients' training
-        samples for as long as an ordinary training would have; nothing else of them moves.
-        """
-        if self.protocol.buffers == "local" and any(s.kind == "stat" for s in self.params):
-            return self.train(params, trainable=self.params.stats, stream="join")
-        return params
-
-    def train_full(
+    @overload
+    def train(self, params: Start, *, keep: None = None, **options: Any) -> Tensor: ...
+    @overload
+    def train(self, params: Start, *, keep: tuple[str, ...], **options: Any) -> Trained: ...
+    def train(
         self,
-        start: Tensor,
+        params: Start,
         *,
         loss: Loss = cross_entropy,
-        pull: tuple[Tensor, float] | None = None,
+        step: Step | None = None,
+        pull: Pull | None = None,
         models: Mapping[str, Tensor] | None = None,
-        **options: Any,
-    ) -> Trained:
-        """Train the active clients; return models, last gradients and what was collected.
-
-        `loss(model, batch, extras)` is written for one client; `models` [K, D] are further models
-        that it finds in `extras`. `pull` (anchor [K, D], strength) adds the gradient of
-        strength / 2 |w - anchor|^2. Other options are those of `train_with`.
-        """
-        reference = dict(models or {})
-        if pull is not None:
-            reference["anchor"] = pull[0]
-
-        def step(client: Client, batch: Batch) -> None:
-            grads = client.grad(batch, loss)
-            if pull is not None:
-                here, goal = client.tensors(), client.tensors("anchor")
-                grads = {n: g.add(here[n] - goal[n], alpha=pull[1]) for n, g in grads.items()}
-            client.update(grads)
-
-        done = self.train_with(step, {"params": start}, reference=reference, **options)
-        self.trained = done.params
-        return done
-
-    def train_with(
-        self,
-        step: Step,
-        params: Mapping[str, Tensor],
-        *,
-        reference: Mapping[str, Tensor] | None = None,
         extras: Mapping[str, Tensor] | None = None,
         trainable: Tensor | None = None,
-        keep: tuple[str, ...] = (),
+        keep: tuple[str, ...] | None = None,
         epochs: int | None = None,
-        first_epoch: int = 0,
-        steps: int | None = None,
-        stream: str = "batches",
-        **optimiser: Any,
-    ) -> Trained:
-        """Run `step(client, batch)` on every mini-batch of every active client.
+        scored: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Train the active clients from their rows of `params` and return the result  [K, D].
 
-        `params` are the models that steps may change, `reference` models that they only read, each
-        [K, D]; `extras` are further tensors, a row for each client; `trainable` ([D] or [K, D])
-        freezes all other entries; `keep` asks for "last_grad" or "epochs". `epochs` defaults to the
-        protocol's; `first_epoch` continues the batch order of an earlier phase of the round,
-        `stream` names another order, `steps` limits the number of batches. Further options override
-        the protocol's optimiser: lr, momentum, weight_decay, clip, name (a class of `torch.optim`)
-        and options.
+        `loss(model, batch, extras)` is written for one client; `models` [K, D] are further models
+        that it finds in `extras`, and `extras` further tensors, a row for each client. `pull`
+        (anchor [K, D], strength) adds the gradient of strength / 2 |w - anchor|^2. `trainable` ([D]
+        or [K, D]) freezes all other entries. `epochs` defaults to the protocol's.
+
+        `step(client, batch)` replaces all of this by one's own step on a mini-batch; `params` may
+        then be several models by name, `params` among them, all of which it may change.
+
+        `keep` names what else is needed: "last_grad" (of the last mini-batch), "epochs" (the model
+        after each), "models", "extras" or "collected"; a `Trained` with these is then returned.
+
+        `first_epoch` continues the batch order of an earlier phase of the round, `stream` names
+        another order, `steps` limits the number of batches. Further options override the protocol's
+        optimiser: lr, momentum, weight_decay, clip, name (a class of `torch.optim`) and options.
+
+        The last result is scored as `pre_agg`, unless `scored` is False or the method scores it.
         """
-        p = self.protocol
-        for name, model in params.items():
-            if model.shape != (self.K, self.D):
-                raise ValueError(
-                    f"{name} {list(model.shape)}: clients train from one row of {self.D:,} values"
-                    f" for each of the {self.K} in `fed.active`"
-                )
-        count = p.epochs if epochs is None else epochs
-        schedule = Schedule(stream, self.round, count, first_epoch, p.batch, p.skip_single)
-        plans = [
-            plan_batches(self.data, self.streams, client, schedule).first(steps)
-            for client in self.active_ids
-        ]
-        usual = replace(Optimiser.of(p), lr=self.lr)
-        if wrong := optimiser.keys() - vars(usual).keys():
-            valid = ", ".join((*TRAINING_OPTIONS, *vars(usual)))
-            raise TypeError(f"fed.train has no option {min(wrong)!r}; valid: {valid}")
-        inputs = Inputs(params, extras or {}, reference or {}, trainable, keep)
+        named = {"params": params} if isinstance(params, Tensor) else params
+        reference = dict(models or {}) | ({"anchor": pull[0]} if pull else {})
+        inputs = Inputs(named, extras or {}, reference, trainable, keep or ())
+        plans, optimiser = local_training.training_plan(self, inputs, epochs=epochs, **options)
+        work = step or local_training.descend(loss, pull)
         with tensor_cores(self.precision, self.device):
-            return self._trainer.run(step, plans, inputs, replace(usual, **optimiser))
+            done = self.run_training(work, plans, inputs, optimiser)
+        if scored:
+            self.trained_rows.add(self.active_ids, done.params)
+        return done.params if keep is None else done
+
+    @property
+    def trained(self) -> Tensor | None:
+        """What the active clients were trained to, if all were; scored as `pre_agg`  [K, D]."""
+        return self.trained_rows.complete(self.active_ids)
+
+    @trained.setter
+    def trained(self, models: Tensor | None) -> None:
+        self.trained_rows.set(self.active_ids, models)
 
     def for_each_batch(
         self,
@@ -307,20 +364,37 @@ class Federation(Recorder):
         Row r of every model and extra sees the data of client `of[r]` (default: the active
         clients), or those at the positions `pick[r]`.
         """
-        parts = getattr(self.data, split)
-        held = [parts[client] for client in (self.active_ids if of is None else of)]
-        if pick is not None:
-            held = [part[positions] for part, positions in zip(held, pick, strict=True)]
-        plans = [plan_pass(part, batch) for part in held]
+        plans = local_training.passes(self, split, of, pick, batch)
         inputs = Inputs(params, extras or {}, trainable=trainable)
         with tensor_cores(self.precision, self.device):
-            return self._trainer.run(step, plans, inputs, Optimiser(self.lr))
+            return self.trainer.run(step, plans, inputs, Optimiser(self.lr))
 
+    # -- what is recorded --------------------------------------------------------------------------
 
-TRAINING_OPTIONS = tuple(
-    name
-    for function in (Federation.train_full, Federation.train_with)
-    for name, each in signature(function).parameters.items()
-    if each.kind is Parameter.KEYWORD_ONLY
-)
-"""What `fed.train` takes beside the options of the optimiser."""
+    @property
+    def scoring(self) -> bool:
+        """Whether this round is scored."""
+        return self.scores.is_due("pre_agg")
+
+    def score(self, point: str, models: Models) -> None:
+        """Score the active clients' models [K, D] on test and validation data, if that is due."""
+        self.scores.score(point, models, self.active_ids)
+
+    def count_correct(self, models: Models, split: str) -> tuple[Tensor, Tensor]:
+        """Count samples that the active clients' models get right, and all  [K], [K]."""
+        return self.scores.count_correct(models, split, self.active_ids)
+
+    def log(self, name: str, value: float | Tensor) -> None:
+        """Record one number of this round."""
+        later = isinstance(value, Tensor) and not value.is_cpu
+        self.logged[name] = value if later else float(value)
+
+    def count_mask(self, name: str, hits: Tensor) -> None:
+        """Count over the rounds where `hits` ([K, D] or [D]) is true, if the recipe asks for it."""
+        for watcher in self.mask_watchers:
+            watcher(name, hits)
+        if name in self.recipe.evaluation.tallies:
+            rows = hits.dim() == 2
+            shape = (self.N, hits.shape[1]) if rows else hits.shape
+            empty = torch.zeros(shape, dtype=torch.int32, device=self.device)
+            self.masks_counted.setdefault(name, empty)[self.active if rows else ...] += hits

@@ -7,13 +7,15 @@ list of 4-byte positions. `encode` builds real messages; the ledger bills their 
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from repfl.algorithms.engine.client_data import to_device
+from repfl.algorithms.engine.params import count_true
 
 Code = Literal["none", "bitmap", "index", "shorter"]
 """How positions are sent: not at all; by a bitmap; by a list of those that travel; or by the
@@ -47,6 +49,107 @@ def encode(values: Tensor, mask: Tensor, code: Code, domain: Tensor) -> bytes:
     return {"none": b"", "bitmap": bitmap.tobytes(), "index": index.tobytes(), "shorter": shortest}[
         code
     ] + floats
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is sent at once: a row for each client, or one for all of them."""
+
+    values: Tensor
+    graph: Tensor | None = field(default=None, kw_only=True)
+    """Among clients: who gets whose row  [N, N] bool."""
+
+    def cost(self, clients: int) -> tuple[Tensor | int, Tensor | int]:
+        """Return how many numbers each client's message has, and the bytes of its codes."""
+        raise NotImplementedError
+
+    def received(self) -> Tensor:
+        """Return what arrives."""
+        return self.values
+
+
+class Encoding(TypedDict, total=False):
+    """How the entries of vectors are encoded (see `Vectors`)."""
+
+    code: Code
+    domain: Tensor | None
+    scalars: int
+    bits: int
+
+
+@dataclass(frozen=True)
+class Vectors(Message):
+    """Entries of model vectors  [K, D]."""
+
+    mask: Tensor  # [D] or [K, D] bool: which entries the receiver gets
+    domain: Tensor  # [D] bool: which could travel
+    _: KW_ONLY
+    code: Code = "none"
+    scalars: int = 0
+    """How many further numbers go along."""
+    bits: int = 32
+    """Width of a quantised value; messages fill whole 32-bit words."""
+    encoded: Tensor | None = None
+    """The entries that are on the wire, if the receiver completes the others by itself."""
+    common: bool = False
+    """The mask is what is communicated anyway: the method named none."""
+    whole: bool = False
+    """Every entry travels, so there is nothing to leave out."""
+    rest: Tensor | None = None
+    """What stands in the received vectors in place of entries that were not sent; None: zeros."""
+
+    @property
+    def on_wire(self) -> Tensor:
+        """Mask of the entries that are encoded."""
+        return self.mask if self.encoded is None else self.encoded
+
+    def cost(self, clients: int) -> tuple[Tensor, Tensor]:
+        count = count_true(self.on_wire).expand(clients)
+        words = count if self.bits == 32 else (count * self.bits + 31) // 32
+        return words + self.scalars, code_bytes(self.code, self.domain.sum(), count)
+
+    def received(self) -> Tensor:
+        if self.whole:
+            return self.values
+        zero = torch.zeros((), dtype=self.values.dtype, device=self.values.device)
+        return torch.where(self.mask, self.values, zero if self.rest is None else self.rest)
+
+
+@dataclass(frozen=True)
+class Mask(Message):
+    """A mask over `domain` [D] that the receiver computes with  [D] or [K, D] bool."""
+
+    domain: Tensor
+    code: Code = "bitmap"
+
+    def cost(self, clients: int) -> tuple[int, Tensor]:
+        count = count_true(self.values).expand(clients)
+        return 0, code_bytes(self.code, self.domain.sum(), count)
+
+
+@dataclass(frozen=True)
+class Numbers(Message):
+    """Anything else: float32 numbers, or booleans as bits  [K, ...], or one message for all."""
+
+    shape: torch.Size
+    """Of one client's message."""
+    floats: int | None = None
+    """How many numbers it needs, if the tensor repeats some."""
+    rows: Tensor | None = None
+    """Which rows of a message [R, ...] travel  [R] or [K, R] bool."""
+
+    def cost(self, clients: int) -> tuple[Tensor | int, int]:
+        size = self.shape.numel()
+        if self.values.dtype == torch.bool:
+            return 0, (size + 7) // 8
+        if self.rows is not None:
+            return count_true(self.rows) * self.shape[1:].numel(), (self.shape[0] + 7) // 8
+        return size if self.floats is None else self.floats, 0
+
+    def received(self) -> Tensor:
+        if self.rows is None or self.values.dtype == torch.bool:
+            return self.values
+        return self.values * self.rows.view(*self.rows.shape, *[1] * (len(self.shape) - 1))
 
 
 class Ledger:

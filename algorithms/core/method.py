@@ -16,6 +16,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic.fields import FieldInfo
 from torch import Tensor
 
+from repfl.algorithms.core.local_training import recalibrate_batch_norm
+
 if TYPE_CHECKING:
     from repfl.algorithms.core.federation import Federation
     from repfl.algorithms.engine.evaluate import Models
@@ -159,7 +161,7 @@ class Method(ABC, Generic[Chosen]):
         """
         start = self.newcomer_init(state, fed).expand(fed.N, -1)
         if self.family == "global":
-            return fed.recalibrate_batch_norm(start)
+            return recalibrate_batch_norm(fed, start)
         return fed.train(start, stream="join")
 
 

@@ -14,6 +14,8 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, MethodError, State
+from repfl.algorithms.core.other_clients import newcomer_federation
+from repfl.algorithms.core.scoring import WITHIN
 from repfl.algorithms.core.training import TrainingProtocol
 from repfl.algorithms.engine.client import described
 from repfl.algorithms.engine.client_data import ClientData
@@ -39,8 +41,6 @@ class Diverged(ArithmeticError):
 class Run:
     """One method on one recipe with one seed, round by round."""
 
-    federation = Federation
-
     def __init__(
         self,
         method: Method[Any],
@@ -53,7 +53,7 @@ class Run:
     ) -> None:
         """`newcomers` is the data of unseen clients, which are scored after the last round."""
         self.method, self.recipe, self.newcomers = method, recipe, newcomers
-        self.fed = self.federation(model, data, recipe, **where)
+        self.fed = Federation(model, data, recipe, **where)
         self.state: State = {}
         self.round = 0
         self.rows: list[tuple[int, str, float]] = []
@@ -69,17 +69,10 @@ class Run:
 
     def step(self) -> None:
         """Run one communication round and score it."""
-        fed, round_, evaluation = self.fed, self.round + 1, self.recipe.evaluation
-        fed.begin(round_, all_clients=self.method.decentralised)
-        fed.scoring = self._due(round_, evaluation.every)
-        early = evaluation.start_every
-        fed.scoring_start = (
-            "start" in evaluation.points
-            and not self.method.personalizes
-            and (fed.scoring if early is None else self._due(round_, early))
-        )
+        fed, round_ = self.fed, self.round + 1
+        fed.begin(round_, all_clients=self.method.decentralised, due=self._due_points(round_))
         begun = perf_counter()
-        if fed.scoring_start and not self.method.scores_start:
+        if fed.scores.is_due("start") and not self.method.scores_start:
             fed.score("start", self._client_params())
         scored = perf_counter()
         shapes = {name: value.shape for name, value in self.state.items()}
@@ -88,13 +81,26 @@ class Run:
         self._check(round_)
         self._trace()
         trained = perf_counter()
-        self._score_end(round_)
+        self._score_end()
         if self.newcomers is not None and round_ == fed.rounds:
             self._score_newcomers(self.newcomers)
         self._record(
             round_, train=trained - scored, evaluate=perf_counter() - trained + scored - begun
         )
         self.round = round_
+
+    def _due_points(self, round_: int) -> set[str]:
+        """Return which scores are due in a round (see `scoring`)."""
+        evaluation, due = self.recipe.evaluation, set()
+        scored = self._due(round_, evaluation.every)
+        early, personalizes = evaluation.start_every, self.method.personalizes
+        if scored:
+            due.add(WITHIN)
+        if not personalizes and (scored if early is None else self._due(round_, early)):
+            due.add("start")
+        if self._due(round_, evaluation.finetuned_every) if personalizes else scored:
+            due.add("post_agg")
+        return due - ({"start", "post_agg"} - {*evaluation.points})
 
     def _due(self, round_: int, every: int) -> bool:
         return (
@@ -120,7 +126,7 @@ class Run:
     def _check(self, round_: int) -> None:
         floats = [
             t
-            for t in (*self.state.values(), self.fed.trained)
+            for t in (*self.state.values(), *self.fed.trained_rows.tensors)
             if isinstance(t, Tensor) and t.is_floating_point()
         ]
         if any(t.is_meta for t in floats):
@@ -135,26 +141,26 @@ class Run:
         and what its client mostly holds.
         """
         fed = self.fed
-        if "trace" not in self.recipe.evaluation.tallies or fed.trained is None:
+        clients, trained = fed.trained_rows.of(fed.active_ids)
+        if "trace" not in self.recipe.evaluation.tallies or trained is None:
             return
         places = [(s, part * s.size // 3) for s in fed.params.weights for part in (1, 2)]
         columns = torch.tensor([s.start + place for s, place in places], device=fed.device)
-        labels = fed.class_counts.argmax(1).tolist()
+        labels = fed.data.class_counts[clients].argmax(1).tolist()
         for client, label, values in zip(
-            fed.active_ids, labels, fed.trained[:, columns].tolist(), strict=True
+            clients, labels, trained[:, columns].tolist(), strict=True
         ):
             fed.log(f"trace/{client}/label", label)
             for (s, place), value in zip(places, values, strict=True):
                 fed.log(f"trace/{client}/{s.name}[{place}]", value)
 
-    def _score_end(self, round_: int) -> None:
-        fed, evaluation = self.fed, self.recipe.evaluation
-        trained, points = fed.trained, evaluation.points
-        if "pre_agg" in points and trained is not None and "pre_agg" not in fed.scores:
-            fed.score("pre_agg", trained)
-        if self.method.personalizes:
-            fed.scoring = self._due(round_, evaluation.finetuned_every)
-        if "post_agg" in evaluation.points and fed.scoring:
+    def _score_end(self) -> None:
+        fed = self.fed
+        clients, trained = fed.trained_rows.of(fed.active_ids)
+        points, scores = self.recipe.evaluation.points, fed.scores
+        if "pre_agg" in points and trained is not None and "pre_agg" not in scores.by_point:
+            scores.score("pre_agg", trained, clients)
+        if scores.is_due("post_agg"):
             self._score_all_clients()
 
     def _score_all_clients(self) -> None:
@@ -168,12 +174,12 @@ class Run:
                     self._watch(models)
                 fed.score("post_agg", models)
             parts.append(
-                {split: fed.scores.pop(f"post_agg{split}", None) for split in ("", "/val")}
+                {split: fed.scores.by_point.pop(f"post_agg{split}", None) for split in ("", "/val")}
             )
         for split in ("", "/val"):
             scores = [score for part in parts if (score := part[split]) is not None]
             if scores:
-                fed.scores[f"post_agg{split}"] = joined(scores)
+                fed.scores.by_point[f"post_agg{split}"] = joined(scores)
 
     def scored_models(self) -> Models:
         """Return the models that the active clients are scored with."""
@@ -197,12 +203,12 @@ class Run:
 
     def _score_newcomers(self, data: ClientData) -> None:
         """Score unseen clients, in a federation of their own."""
-        late = self.fed.newcomer_federation(data)
+        late = newcomer_federation(self.fed, data)
         models = self.method.newcomer_params(self.state, late)
         if models is not None:
             self._watch(models)
             late.score("newcomers", models)
-            self.fed.scores |= late.scores
+            self.fed.scores.by_point |= late.scores.by_point
 
     def _watch(self, models: Models) -> None:
         """Let a model that is not finite end the run when the round is recorded."""
@@ -226,7 +232,7 @@ class Run:
                 (round_, point, client, correct, total) for client, correct, total in counts
             ]
         self.rows += [
-            (round_, f"traffic/{line}", float(fed.ledger.round[line].sum()))
+            (round_, f"traffic/{line}", float(fed.network.ledger.round[line].sum()))
             for line in Ledger.LINES
         ]
         self.rows += [(round_, f"note/{name}", value) for name, value in notes.items()]
@@ -239,8 +245,8 @@ class Run:
             name: count.cpu().numpy().astype(np.uint16)
             for name, count in self.fed.masks_counted.items()
         }
-        if self.fed.ledger.edges is not None:
-            arrays["edges"] = self.fed.ledger.edges.numpy()
+        if self.fed.network.ledger.edges is not None:
+            arrays["edges"] = self.fed.network.ledger.edges.numpy()
         if self.fed.masks_counted:
             slices = self.fed.params.slices
             # statistics as records have named them from the first on
@@ -256,8 +262,8 @@ class Run:
         """Everything that a later `restore` needs, as tensors."""
         tensors = {f"state/{name}": value.contiguous() for name, value in self.state.items()}
         tensors |= {f"tally/{name}": value for name, value in self.fed.masks_counted.items()}
-        if self.fed.ledger.edges is not None:
-            tensors["edges"] = self.fed.ledger.edges
+        if self.fed.network.ledger.edges is not None:
+            tensors["edges"] = self.fed.network.ledger.edges
         names = sorted({name for _, name, _ in self.rows})
         points = sorted({point for _, point, *_ in self.counts})
         name_code = {name: index for index, name in enumerate(names)}
@@ -294,14 +300,14 @@ class Run:
             for k, v in tensors.items()
             if k.startswith("tally/")
         }
-        self.fed.ledger.edges = tensors.get("edges")
+        self.fed.network.ledger.edges = tensors.get("edges")
 
 
 def _on_host(fed: Federation) -> tuple[dict[str, Score], dict[str, float]]:
     """Return what a round has recorded, on the CPU."""
     counts = {
         point: replace(score, correct=fed.to_host(score.correct).long())
-        for point, score in fed.scores.items()
+        for point, score in fed.scores.by_point.items()
     }
     values = {
         name: float(fed.to_host(value) if isinstance(value, Tensor) else value)

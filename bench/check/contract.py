@@ -16,17 +16,18 @@ import numpy as np
 import torch
 
 from repfl.algorithms.core.method import methods
+from repfl.algorithms.core.other_clients import newcomer_federation
 from repfl.algorithms.core.run import Diverged, Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.check.recording import FilledRun, Replayed, ReplayedRun, WatchedRun, flat
+from repfl.bench.check.recording import FilledRun, RecordedRun, flat
 from repfl.bench.check.situation import (
     Situation,
     client_models,
     gap,
+    recording,
     same,
     situations,
     usual,
-    watched,
 )
 from repfl.bench.check.toy_clients import RAGGED, SHORT, toy_data, with_other_tests, with_validation
 from repfl.bench.errors import one_line, with_class
@@ -58,8 +59,8 @@ def finite(case: Situation) -> None:
     require(all(np.isfinite(value) for _, _, value in run.rows), "a recorded number is not finite")
     require(
         any(name == "pre_agg/mean" for _, name, _ in run.rows),
-        "nothing is scored after local training: `fed.train` sees to it; beside `fed.train_with`"
-        ' write fed.score("pre_agg", models)',
+        "nothing is scored after local training: `fed.train` sees to it, unless `scored` is False;"
+        ' else write fed.score("pre_agg", models)',
     )
 
 
@@ -69,7 +70,7 @@ def repeatable(case: Situation) -> None:
     """
     before = settings()
     with preserve_random_state():
-        one, two = usual(case), case.run(kind=WatchedRun)
+        one, two = usual(case), case.run(kind=RecordedRun)
         change = changed_setting(before)
     require(not change, f"changes {change}; random numbers come from fed.rng(PURPOSE)")
     different = [n for n, v in one.state.items() if not torch.equal(v, two.state[n])]
@@ -122,8 +123,8 @@ def billed(case: Situation) -> None:
     run = usual(case)
     billed_bytes = sum(v for _, name, v in run.rows if name.startswith("traffic/up"))
     billed_bytes += sum(v for _, name, v in run.rows if name.startswith("traffic/down"))
-    edges = run.fed.ledger.edges
-    encoded = watched(run).encoded * (1 if edges is None else 2)  # a message leaves and arrives
+    edges = run.fed.network.ledger.edges
+    encoded = recording(run).encoded * (1 if edges is None else 2)  # a message leaves and arrives
     require(billed_bytes == encoded, f"{billed_bytes:.0f} bytes are billed, {encoded} were encoded")
 
 
@@ -138,7 +139,7 @@ def unsent(case: Situation) -> None:
         if _rows(second, name) and value.is_floating_point():
             second.state[name] = value.clone()
             second.state[name][teacher] += 0.01
-    second.fed.replay(first.fed, "up", teacher)  # type: ignore[attr-defined]
+    recording(second).replay(recording(first), "up", teacher)
     second.step()
     wrong = _moved(first, second, teacher)
     require(
@@ -157,11 +158,11 @@ def unreceived(case: Situation) -> None:
         if not _rows(second, name) and value.is_floating_point():
             second.state[name] = value + 0.01
     first.step()
-    second.fed.replay(first.fed, "down")  # type: ignore[attr-defined]
+    recording(second).replay(recording(first), "down")
     second.step()
-    assert isinstance(first.fed, Replayed)
+    coded = recording(first).coded_down
     require(
-        first.fed.coded_down or same(first.fed.trained_from, watched(second).trained_from),
+        coded or same(recording(first).trained_from, recording(second).trained_from),
         "clients train with a part of the server's state that no message carries: use what"
         " fed.down and fed.send return",
     )
@@ -169,9 +170,8 @@ def unreceived(case: Situation) -> None:
 
 def _recording(case: Situation) -> Run:
     """Return a run after its first round, whose messages are recorded from now on."""
-    run = case.run(kind=ReplayedRun, rounds=1)
-    assert isinstance(run.fed, Replayed)
-    run.fed.record()
+    run = case.run(kind=RecordedRun, rounds=1)
+    recording(run).restart()
     return run
 
 
@@ -242,10 +242,10 @@ def blind(case: Situation) -> None:
 
 
 def _unmoved(case: Situation, data_for: Callable[[tuple[int, ...]], ClientData], what: str) -> None:
-    one, two = usual(case), case.run(kind=WatchedRun, data_for=data_for)
+    one, two = usual(case), case.run(kind=RecordedRun, data_for=data_for)
     different = [n for n, v in one.state.items() if not torch.equal(v, two.state[n])]
     require(not different, f"training depends on {what}")
-    require(same(watched(one).scored, watched(two).scored), f"scored models depend on {what}")
+    require(same(recording(one).scored, recording(two).scored), f"scored models depend on {what}")
 
 
 def statistics(case: Situation) -> None:
@@ -254,7 +254,7 @@ def statistics(case: Situation) -> None:
     """
     one, two = usual(case), case.run(kind=FilledRun)
     require(
-        same(watched(one).scored, watched(two).scored),
+        same(recording(one).scored, recording(two).scored),
         "batch-norm statistics come from a message that does not carry them: where"
         " `fed.communicated` is false, keep the client's own",
     )
@@ -271,7 +271,7 @@ def newcomers(case: Situation) -> None:
     before = {name: value.clone() for name, value in run.state.items()}
     models = []
     for _ in range(2):
-        newcomer_fed = run.fed.newcomer_federation(run.fed.data)
+        newcomer_fed = newcomer_federation(run.fed, run.fed.data)
         params = run.method.newcomer_params(run.state, newcomer_fed)
         if params is None:
             return

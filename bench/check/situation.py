@@ -14,7 +14,7 @@ from repfl.algorithms import models
 from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.check.recording import Watched, WatchedRun, flat
+from repfl.bench.check.recording import RecordedRun, Recording, flat
 from repfl.bench.check.toy_clients import RAGGED, toy_data, toy_recipe
 
 
@@ -70,7 +70,7 @@ def usual(case: Situation) -> Run:
 
 @lru_cache(maxsize=4)
 def _usual(case: Situation, method: type) -> Run:
-    return case.run(kind=WatchedRun)
+    return case.run(kind=RecordedRun)
 
 
 def gap(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
@@ -92,7 +92,7 @@ def client_models(run: Run) -> list[Tensor]:
         return flat(run.scored_models())
 
 
-def watched(run: Run) -> Watched:
-    """Return the federation of a watched run."""
-    assert isinstance(run.fed, Watched)
-    return run.fed
+def recording(run: Run) -> Recording:
+    """Return the recording of a run."""
+    assert isinstance(run, RecordedRun)
+    return run.recording

@@ -55,7 +55,7 @@ class PFedMe(FedAvg[HP]):
         start = self.download(state, fed)  # [K, D]
         models = {"params": start, "local": start.clone()}
         step = partial(self.step, lr=fed.lr)
-        done = fed.train_with(step, models, lr=self.hp.inner_lr).models
+        done = fed.train(models, step=step, keep=("models",), lr=self.hp.inner_lr).models
         personal, local = done["params"], done["local"]
         fed.score("pre_agg", personal)
         local = torch.where(fed.params.stats, personal, local)  # batch norm has seen t_i's inputs

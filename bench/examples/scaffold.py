@@ -47,8 +47,7 @@ class Scaffold(FedAvg[HP]):
         learnable = fed.params.learnable
         start, c = self.download(state, fed), fed.down(state["c"], learnable)  # [K, D]
         own = state["c_own"][fed.active]
-        end = fed.train_with(corrected, {"params": start}, reference={"c": c, "own": own}).params
-        fed.score("pre_agg", end)
+        end = fed.train(start, step=corrected, models={"c": c, "own": own})
 
         steps = fed.epochs * fed.steps_per_epoch[:, None]  # [K, 1]
         slope = (start - end) / (steps.clamp(min=1) * fed.lr)

@@ -99,7 +99,7 @@ def test_a_step_that_makes_the_gpu_wait_runs_as_it_is(
         fed = Federation(net, held, toys.recipe(clients=4), seed=3, **how)
         fed.begin(1, all_clients=True)
         start = fed.new_model().expand(4, -1)
-        trained.append(fed.train_with(waits, {"params": start}).params.cpu())
+        trained.append(fed.train(start, step=waits).cpu())
     torch.testing.assert_close(*trained, rtol=0, atol=1e-9)
     assert len(cuda_graphs.capture().refused) == 1
 

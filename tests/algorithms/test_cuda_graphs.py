@@ -94,7 +94,7 @@ def test_a_step_that_counts_is_not_replayed(again: Again) -> None:
 
     method = Counting()
     for step in (counts, keeps, method.step):
-        fed.train_with(step, start)
+        fed.train(start, step=step)
     assert count == len(kept) == method.steps > 4
     assert again.replays == 0
     assert len(again.refused) == 3

@@ -96,7 +96,8 @@ def test_a_step_of_ones_own_has_extras_a_second_model_and_collects_rows(stack: i
 
     scale, seen = torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
     models = {"params": start, "other": start}
-    done = fed.train_with(step, models, extras={"scale": scale, "seen": seen}, epochs=1)
+    extras = {"scale": scale, "seen": seen}
+    done = fed.train(models, step=step, extras=extras, epochs=1, keep=("models", "extras"))
     assert done.extras["seen"].tolist() == [25, 7, 0, 40]
     torch.testing.assert_close(done.models["other"], done.params)
     torch.testing.assert_close(done.params, fed.train(start, epochs=1))
@@ -121,8 +122,8 @@ def test_the_step_of_torch_optim_is_that_of_the_engine(scaled: bool, frozen: boo
 
     how: dict[str, Any] = {"trainable": half if frozen else None}
     how["extras"] = {"scale": torch.full((fed.N,), 0.3, dtype=fed.dtype)}
-    own = fed.train_with(step, {"params": start}, **how).params
-    torchs = fed.train_with(step, {"params": start}, options={"foreach": False}, **how).params
+    own = fed.train(start, step=step, **how)
+    torchs = fed.train(start, step=step, options={"foreach": False}, **how)
     torch.testing.assert_close(own, torchs)
     assert not torch.equal(own, start)
 
@@ -132,7 +133,7 @@ def test_a_kept_gradient_is_zero_where_entries_are_frozen(stack: int) -> None:
     fed = federation(stack=stack)
     trainable = torch.ones(fed.N, fed.D, dtype=torch.bool)
     trainable[0, : fed.params.slices[0].stop + 1] = False  # a tensor and an entry of the next one
-    kept = fed.train_full(fed.new_models(), trainable=trainable, keep=("last_grad",)).last_grad
+    kept = fed.train(fed.new_models(), trainable=trainable, keep=("last_grad",)).last_grad
     assert not kept[~trainable].any()
     assert kept[0].any()
 

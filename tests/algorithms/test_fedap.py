@@ -13,6 +13,7 @@ from torch import Tensor
 
 from repfl.algorithms import fedap
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.other_clients import subfederation
 from tests.algorithms import plain, toys
 
 BRIEF = {"pretrain_epochs": 2}
@@ -108,7 +109,7 @@ def test_fedap_follows_its_plain_transcription() -> None:
     hp = {"lam": 0.3, "pretrain_epochs": 3, "pretrain_lr": 0.02}
     run = toys.run("fedap", hp, model="tiny-bn", sizes=(25, 9, 16), dtype=torch.float64)
     fed = run.fed
-    lone = fed.subfederation([fedap.pooled_samples(fed, 0.3, "train")])
+    lone = subfederation(fed, [fedap.pooled_samples(fed, 0.3, "train")])
     how: dict[str, Any] = {"epochs": 3, "lr": 0.02, "stream": "pretrain"}
     pretrained, _ = plain.train(lone, fed.new_model().double(), 0, 0, **how)
     matrix = weights(fed, pretrained, 0.3)

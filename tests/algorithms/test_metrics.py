@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn import metrics as sk
 
-from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.scoring import Scores
 from repfl.algorithms.engine import evaluate
 from repfl.algorithms.engine.evaluate import Models
 from repfl.algorithms.engine.metrics import METRICS, MetricError, register
@@ -68,7 +68,7 @@ def test_metrics_are_curves_and_change_nothing_else(method: str, stack: int) -> 
     curves = {(name, value) for r, name, value in run.rows if r == 3 and name not in known}
     told = {f"{point}/{name}" for point in ("pre_agg", "post_agg") for name in NAMES}
     assert {name for name, _ in curves} == told
-    last = evaluate.summary(run.fed.scores["post_agg"])
+    last = evaluate.summary(run.fed.scores.by_point["post_agg"])
     assert {(f"post_agg/{name}", last[name]) for name in NAMES} <= curves
     kept = [row for row in run.rows if row[1] in known and not row[1].startswith("time/")]
     assert kept == [row for row in plain.rows if not row[1].startswith("time/")]
@@ -97,14 +97,16 @@ def test_a_metric_of_ones_own_sees_each_client() -> None:
 def test_logits_are_kept_only_if_a_metric_needs_them(
     metrics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, count_correct = [], Federation.count_correct
+    kept, count_correct = [], Scores.count_correct
 
-    def watched(self: Federation, models: Models, split: str, logits: Any = None) -> Any:
-        counted = count_correct(self, models, split, logits)
+    def watched(
+        self: Scores, models: Models, split: str, clients: list[int], logits: Any = None
+    ) -> Any:
+        counted = count_correct(self, models, split, clients, logits)
         kept.append(sum(map(len, logits or ())))
         return counted
 
-    monkeypatch.setattr(Federation, "count_correct", watched)
+    monkeypatch.setattr(Scores, "count_correct", watched)
     toys.run("fedavg", rounds=1, evaluation={"metrics": metrics})
     assert len(kept) == 2  # before and after aggregation
     assert all(bool(count) == bool(metrics) for count in kept)

@@ -16,6 +16,7 @@ from torch import Tensor
 from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, MethodError, State, build
+from repfl.algorithms.core.other_clients import newcomer_federation
 from repfl.algorithms.core.run import Diverged, Run
 from repfl.algorithms.ditto import Ditto
 from repfl.algorithms.engine.client_data import ClientData
@@ -52,7 +53,7 @@ def finished(*args: Any, **options: Any) -> Run:
 def joined(run: Run) -> tuple[Tensor, Federation]:
     """The newcomers' models, and their federation."""
     assert run.newcomers is not None
-    late = run.fed.newcomer_federation(run.newcomers)
+    late = newcomer_federation(run.fed, run.newcomers)
     found = run.method.newcomer_params(run.state, late)
     assert found is not None
     assert not isinstance(found, Mixture)
@@ -77,7 +78,7 @@ def test_newcomers_are_scored_once_and_change_nothing_of_the_others() -> None:
 def test_they_have_the_epochs_that_the_recipe_grants_them() -> None:
     run = finished("fedavg-ft")
     assert run.newcomers is not None
-    late = run.fed.newcomer_federation(run.newcomers)
+    late = newcomer_federation(run.fed, run.newcomers)
     assert (run.fed.epochs, late.epochs, late.N) == (3, 2, 2)
     assert late.round == run.fed.rounds
     assert late.data.images is run.fed.data.images

@@ -34,7 +34,7 @@ def test_reference_models_are_read_and_neither_trained_nor_returned() -> None:
     fed = toys.run("local", rounds=1).fed
     start = fed.new_model().expand(fed.K, -1)
     anchor = torch.zeros(fed.K, fed.D)
-    pulled = fed.train_full(start, pull=(anchor, 5.0))
+    pulled = fed.train(start, pull=(anchor, 5.0), keep=("models",))
     assert list(pulled.models) == ["params"]
     assert not anchor.any()
     assert pulled.params.abs().sum() < fed.train(start).abs().sum()

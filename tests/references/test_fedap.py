@@ -27,6 +27,7 @@ from torch import Tensor
 
 from repfl.algorithms import fedap
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.other_clients import subfederation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -77,7 +78,7 @@ def prepare(theirs: Any, fed: Federation, monkeypatch: pytest.MonkeyPatch) -> Te
 
     def loader(chosen: Any, **_: Any) -> Batches:
         assert chosen.indices == fedap.pooled_samples(fed, 0.3, "all").tolist()
-        lone = fed.subfederation([torch.tensor(chosen.indices)])
+        lone = subfederation(fed, [torch.tensor(chosen.indices)])
         return exact(plain.batches(lone, 0, 0, PRETRAINING, stream="pretrain"))
 
     monkeypatch.setattr(torch.utils.data, "DataLoader", loader)

@@ -182,7 +182,7 @@ class DecayedHead(FedBABU):
         return fed.communicated
 
     def local_update(self, fed: Federation, params: Tensor) -> Tensor:
-        return fed.train_with(self.step, {"params": params}).params
+        return fed.train(params, step=self.step)
 
     def step(self, client: Client, batch: Batch) -> None:
         grads = client.grad(batch)

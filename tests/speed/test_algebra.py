@@ -9,18 +9,15 @@ work on the machine counts as little as possible; training is timed on one clien
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from statistics import median
 from time import process_time
 from typing import Any
 
 import pytest
-from torch import Tensor
 
-from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.run import Run
-from repfl.algorithms.engine.training import Trained
+from repfl.algorithms.engine.training import Inputs, Trained
 from tests.speed.clients import federation, run_of
 from tests.speed.conftest import Figure
 
@@ -30,33 +27,36 @@ SETTING: dict[str, Any] = {"epochs": 5, "batch": 100, "momentum": 0.9}
 METHODS = ("fedavg", "fedpurin", "fedcac", "fedobp", "dfedpgp", "dis-pfl", "pfeddst")
 
 
-class Untrained(Federation):
+class Untrained:
     """Local training that moves every entry a little, in no time that counts."""
 
     aside = 0.0
 
-    def train_with(self, step: Any, params: Mapping[str, Tensor], **how: Any) -> Trained:
+    def train(self, step: Any, plans: Any, inputs: Inputs, optimiser: Any) -> Trained:
         begun = process_time()
-        moved = {name: flat * 1.001 for name, flat in params.items()}
-        grad = moved["params"] * 0.1 if "last_grad" in how.get("keep", ()) else None
+        moved = {name: flat * 1.001 for name, flat in inputs.params.items()}
+        grad = moved["params"] * 0.1 if "last_grad" in inputs.keep else None
         self.aside += process_time() - begun
-        return Trained(moved, dict(how.get("extras") or {}), grad, None, {})
+        return Trained(moved, dict(inputs.extras), grad, None, {})
 
-    def for_each_batch(self, step: Any, params: Mapping[str, Tensor], **how: Any) -> Trained:
-        return Trained(dict(params), dict(how.get("extras") or {}), None, None, {})
+    def run(self, step: Any, plans: Any, inputs: Inputs, optimiser: Any) -> Trained:
+        """Passes over data change nothing."""
+        return Trained(dict(inputs.params), dict(inputs.extras), None, None, {})
 
 
 class UntrainedRun(Run):
     """A run of nothing but algebra."""
 
-    federation = Untrained
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.untrained = Untrained()
+        self.fed.run_training, self.fed.trainer.run = self.untrained.train, self.untrained.run  # type: ignore[method-assign]
 
     def algebra(self) -> float:
         """Processor seconds of a round."""
-        assert isinstance(self.fed, Untrained)
-        self.fed.aside, begun = 0.0, process_time()
+        self.untrained.aside, begun = 0.0, process_time()
         self.step()
-        return process_time() - begun - self.fed.aside
+        return process_time() - begun - self.untrained.aside
 
 
 @cache

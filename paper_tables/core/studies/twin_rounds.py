@@ -17,8 +17,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.messages import Mask, Message, Vectors
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.core.sending import Way
 from repfl.bench.errors import UserError, nearest
 from repfl.bench.grid.cell import Cell, build_cell
 from repfl.bench.grid.methods import with_defaults
@@ -38,43 +39,24 @@ difference in accuracy, in points.
 """
 
 
-class Masked(Federation):
-    """Records every mask of a round: those of messages, and those that a method counts."""
+class TwinRun(Run):
+    """A run that records every mask of a round: those of messages, and those that a method
+    counts.
+    """
 
     def __init__(self, *args: Any, **how: Any) -> None:
         super().__init__(*args, **how)
         self.masks: list[Tensor] = []
+        self.fed.network.taps.append(self.record)
+        self.fed.mask_watchers.append(lambda name, mask: self.masks.append(mask.clone()))
 
-    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, *rest: Any) -> Tensor:
-        self._record(mask)
-        return super()._send(direction, x, mask, *rest)
-
-    def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
-        self._record(mask)
-        return super().gossip(x, mixing, mask, **how)
-
-    def send_mask(self, direction: Any, mask: Tensor, domain: Tensor, **how: Any) -> Tensor:
-        self._record(mask)
-        return super().send_mask(direction, mask, domain, **how)
-
-    def count_mask(self, name: str, hits: Tensor) -> None:
-        self._record(hits)
-        super().count_mask(name, hits)
-
-    def _record(self, mask: Tensor | None) -> None:
-        if mask is not None:
-            self.masks.append(mask.clone())
-
-
-class TwinRun(Run):
-    """A run that records its masks."""
-
-    federation = Masked
-
-    @property
-    def masks(self) -> list[Tensor]:
-        assert isinstance(self.fed, Masked)
-        return self.fed.masks
+    def record(self, way: Way, message: Message, rows: list[int]) -> Message:
+        """Record the mask of a message, if the method named one."""
+        if isinstance(message, Mask):
+            self.masks.append(message.values.clone())
+        elif isinstance(message, Vectors) and not message.common:
+            self.masks.append(message.mask.clone())
+        return message
 
 
 def study(
@@ -199,7 +181,7 @@ def compared(
 
 
 def _bytes(run: Run) -> int:
-    return sum(int(line.sum()) for line in run.fed.ledger.round.values())
+    return sum(int(line.sum()) for line in run.fed.network.ledger.round.values())
 
 
 def _accuracy(run: Run, name: str) -> float:

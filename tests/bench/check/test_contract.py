@@ -269,7 +269,7 @@ class Bills(More):
     "Bills by hand."
 
     def more(self, theta, fed):
-        fed.ledger.bill("up", fed.active, 1)
+        fed.network.ledger.bill("up", fed.active, 1)
         return 0
 
 
