@@ -16,7 +16,8 @@ from repfl.algorithms.math.masks import topk_threshold
 Cutoff = Literal["code", "empty", "off"]
 """What happens if a tensor's threshold is practically zero, so that entries of no effect would be
 critical:
-code  - only entries above the floor are critical; all of them if none is above it
+code  - only entries above the floor are critical; if none is above it, the threshold stays as it
+        is, so all are critical at a threshold of zero
 empty - only entries above the floor are critical; none of them if none is above it
 off   - the threshold stays as it is
 """

@@ -63,7 +63,7 @@ EQUAL = dict.fromkeys("abcdefgh", 50.0)
 @pytest.mark.parametrize(("loud", "most"), [(1.0, 0.09), (5.0, 0.12)])
 def test_of_equal_methods_any_two_seldom_differ(loud: float, most: float) -> None:
     """Whichever two one looks at, on about one board of twenty; if two methods are five times as
-    noisy, on one of twelve (with one noise for all, on three of twenty).
+    noisy, on at most one of eight.
     """
     differ, found, boards = 0, 0, 60
     for seed in range(boards):
