@@ -2,9 +2,9 @@
 
 `check(name)` runs the contract on a registered method. Its promises: numbers are finite; the same
 cell gives the same bits, also after a resume; rounds change models; stacked clients agree with a
-loop; bytes billed are bytes encoded; what is not sent is not learnt; absent clients have no effect;
-test images decide nothing; unseen clients have models; scoring changes nothing; nothing waits for
-the device.
+loop; the order of clients changes nothing; bytes billed are bytes encoded; what is not sent is not
+learnt; absent clients have no effect; test images decide nothing; unseen clients have models;
+scoring changes nothing; nothing waits for the device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from repfl.algorithms.core.method import methods
 from repfl.algorithms.core.other_clients import newcomer_federation
 from repfl.algorithms.core.run import Diverged, Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.check.recording import FilledRun, RecordedRun, flat
+from repfl.bench.check.recording import FilledRun, RecordedRun, ReversedRun, flat
 from repfl.bench.check.situation import (
     Situation,
     client_models,
@@ -114,6 +114,22 @@ def stacked(case: Situation) -> None:
     """Training clients one by one and stacked agree to 1e-9 (float64)."""
     distance = gap(usual(case).state, case.run(stack=len(RAGGED)).state)
     require(distance < TOLERANCE, f"stacked clients differ from single ones by {distance:.1e}")
+
+
+def ordered(case: Situation) -> None:
+    """The order of the cohort changes no client's model and no score: rows stay with their clients,
+    and what is drawn for a client is drawn by its id.
+    """
+    if methods()[case.method].cls.decentralised:
+        return
+    one, two = usual(case), case.run(kind=ReversedRun)
+    distance = gap(one.state, two.state)
+    require(
+        distance < TOLERANCE,
+        f"a cohort in descending order gives states that differ by {distance:.1e}: index rows with"
+        " [fed.active], and draw for each client from fed.rng(PURPOSE, client)",
+    )
+    require(sorted(one.counts) == sorted(two.counts), "scores depend on the order of the cohort")
 
 
 def billed(case: Situation) -> None:
@@ -323,6 +339,7 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
     learning,
     resumable,
     stacked,
+    ordered,
     billed,
     unsent,
     unreceived,

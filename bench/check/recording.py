@@ -165,6 +165,20 @@ class RecordedRun(Run):
         self.recording = Recording(self.fed)
 
 
+class ReversedRun(Run):
+    """A run whose cohorts are in descending order."""
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        begin = self.fed.begin
+
+        def begin_reversed(*args: Any, **how: Any) -> None:
+            begin(*args, **how)
+            self.fed.set_active(self.fed.active_ids[::-1])
+
+        self.fed.begin = begin_reversed  # type: ignore[method-assign]
+
+
 class FilledRun(RecordedRun):
     """A run whose messages have ones instead of zeros in place of statistics that are not sent."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from repfl.algorithms.core.method import MethodError
 from repfl.bench.check import contract
@@ -264,6 +265,30 @@ class Stacks(More):
         return 1e-3 * fed.stack
 
 
+@slip("test-draws-by-place")
+class DrawsByPlace(Plain):
+    "Draws something for each client, by its place in the cohort."
+
+    def up(self, end, fed):
+        noise = torch.from_numpy(fed.rng("noise").random((fed.K, 1)))
+        return fed.up(end + 1e-3 * noise.to(end))
+
+
+@slip("test-backwards")
+class Backwards(Plain):
+    "FedAvg whose clients train from the last to the first, one by one and two of them twice."
+
+    def round(self, state, fed):
+        received, end = self.down(state, fed), {}
+        twice = fed.active_ids[:2]
+        for client in [*twice, *reversed(fed.active_ids)]:
+            with fed.as_active([client]):
+                row = torch.zeros(1, fed.D) if client in twice and client not in end else None
+                start = state["theta"][None] if row is None else row
+                end[client] = fed.train(start.to(received))[0]
+        return {"theta": fed.mean(self.up(torch.stack([end[c] for c in fed.active_ids]), fed))}
+
+
 @slip("test-bills")
 class Bills(More):
     "Bills by hand."
@@ -316,6 +341,7 @@ FOUND = [
     ("test-draws", "repeatable", 1.0, "draw from fed.rng"),
     ("test-seeds", "repeatable", 1.0, "changes PyTorch's random state from"),
     ("test-stacks", "stacked", 1.0, "stacked clients differ from single ones"),
+    ("test-draws-by-place", "ordered", 1.0, "a cohort in descending order gives states"),
     ("test-bills", "billed", 1.0, "bytes are billed"),
     ("test-welcomes", "newcomers", 1.0, "giving unseen clients a model changes the state"),
     ("test-compares", "pure_scoring", 1.0, "depends on who else is scored"),
@@ -345,6 +371,28 @@ def test_a_slip_is_seen(
 
 def test_one_who_makes_no_slip_keeps_all(slips: Path) -> None:
     assert [wrong for _, _, wrong in contract.check("test-honest-rows") if wrong] == []
+
+
+def test_rows_stay_with_their_clients_however_a_method_trains_them(slips: Path) -> None:
+    """The scores after training are those of FedAvg, whose clients train in order."""
+    backwards = Situation("test-backwards", "tiny", 0.5).run()
+    plain = Situation("fedavg", "tiny", 0.5).run()
+    points = {point for _, point, *_ in plain.counts}
+    assert "pre_agg" in points
+    assert sorted(backwards.counts) == sorted(plain.counts)
+
+
+def test_clients_that_were_not_trained_are_not_scored_as_if(slips: Path) -> None:
+    run = Situation("test-honest-rows", "tiny", 1.0).fresh()
+    run.fed.begin(1, due=("round",))
+    assert run.fed.trained is None
+    with run.fed.as_active([4, 1]):
+        models = run.fed.train(run.fed.new_model().expand(2, -1))
+        assert torch.equal(run.fed.trained, models)
+    assert run.fed.trained is None
+    clients, rows = run.fed.trained_rows.of(run.fed.active_ids)
+    assert clients == [1, 4]
+    assert torch.equal(rows, models[[1, 0]])
 
 
 def test_of_a_method_that_does_not_repeat_itself_nothing_else_is_said(slips: Path) -> None:
