@@ -240,13 +240,17 @@ def record_maps(body: nn.Module, layers: list[str]) -> Iterator[dict[tuple[str, 
 
 
 def merge_batch(sums: dict[str, Tensor], maps: list[Tensor]) -> None:
-    """Add feature maps [B, C, H, W] of one batch to the running count, means and sums of squared
+    """Add feature maps [B, C, ...] of one batch to the running count, means and sums of squared
     deviations (Chan et al.'s update).
     """
     size = len(maps[0])
-    means = [x.mean(dim=(2, 3)).sum(0) / size for x in maps]
-    centred = [x - mean[:, None, None] for x, mean in zip(maps, means, strict=True)]
-    moment = torch.cat([x.square().mean(dim=(2, 3)).sum(0) for x in centred])
+    maps = [x if x.dim() > 2 else x[..., None] for x in maps]
+    places = [tuple(range(2, x.dim())) for x in maps]
+    means = [x.mean(dim=dims).sum(0) / size for x, dims in zip(maps, places, strict=True)]
+    shapes = [(-1, *[1] * len(dims)) for dims in places]
+    centred = [x - m.view(shape) for x, m, shape in zip(maps, means, shapes, strict=True)]
+    squares = [x.square().mean(dim=dims).sum(0) for x, dims in zip(centred, places, strict=True)]
+    moment = torch.cat(squares)
     mean = torch.cat(means)
     total, gap = sums["count"] + size, mean - sums["mean"]
     sums["moment"] = sums["moment"] + moment + gap.square() * sums["count"] * size / total

@@ -28,7 +28,7 @@ PAPER = (
 
 def read(folder: Path, dataset: str, names: tuple[str, ...]) -> dict[str, Arrays]:
     """Read the official .npz file, by its current or its first name."""
-    return read_npz(find_file(folder, *names), get(dataset).max_bytes)
+    return read_npz(find_file(folder, *names), get(dataset))
 
 
 def files(name: str, first_name: str, md5: str) -> tuple[File, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
+Kind = Literal["images", "features", "signals", "tokens"]
+"""What a model is given: [B, C, H, W]; features as images of one pixel; [B, C, T]; ids [B, T]."""
 _NORMALISED = WeakIdKeyDictionary()
 """From images to the scale that they were normalised by, and the normalised images."""
 NORMALISED_CACHE_BYTES = {"cuda": 2 << 30, "cpu": 64 << 20}
@@ -52,7 +54,7 @@ class Augmentation(Protocol):
 class ClientData:
     """Everything the clients hold."""
 
-    images: Tensor  # [n, H, W, C] uint8
+    images: Tensor  # [n, H, W, C] uint8; signals have H = 1, and tokens H = W = 1
     labels: Tensor  # [n] int64
     train: Sequence[Tensor]  # N index lists, always on the CPU
     test: Sequence[Tensor]
@@ -62,6 +64,7 @@ class ClientData:
     classes: int
     shape: tuple[int, int, int] | None = None  # (C, H, W) that images are repeated and padded to
     augment: Augmentation | None = None
+    kind: Kind = "images"
     ready: Tensor | None = field(default=None, init=False)
     """All images normalised  [n, H, W, C], where a device has room for them."""
 
@@ -102,8 +105,9 @@ class ClientData:
             name: [part.cpu() for part in getattr(self, name)] for name in ("train", "test", "val")
         }  # orders are drawn there
         fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
-        there = ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
-        if self.augment is None:
+        fields |= {name: getattr(self, name) for name in ("classes", "shape", "augment", "kind")}
+        there = ClientData(**fields)
+        if self.augment is None and self.kind != "tokens":
             object.__setattr__(there, "ready", there._normalised())
         _ = there.by_pixel  # before any step is recorded
         return there
@@ -121,8 +125,12 @@ class ClientData:
 
     def inputs(self, index: Tensor, draws: dict[str, Tensor] | None = None) -> Tensor:
         """Normalised images of an index list of any shape  [..., C, H, W], channels-last in
-        memory.
+        memory; signals [..., C, T], and tokens as they are [..., T].
         """
+        if self.kind == "tokens":
+            return self.images.index_select(0, index.flatten()).unflatten(0, index.shape)[
+                ..., 0, 0, :
+            ]
         of, (scale, shift) = index.flatten(), self.by_pixel
         if self.ready is not None:
             x = self.ready.index_select(0, of).permute(0, 3, 1, 2)
@@ -136,6 +144,8 @@ class ClientData:
                 x = self.augment.after(x, draws)
         if self.shape not in (None, x.shape[1:]):
             x = _fit(x, self.shape)
+        if self.kind == "signals":
+            x = x.squeeze(-2)
         return x.unflatten(0, index.shape)
 
 

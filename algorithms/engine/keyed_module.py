@@ -18,7 +18,7 @@ class KeyedModule(nn.Module):
     def draw(self, rng: np.random.Generator) -> None:
         """Draw the weights and biases of convolutions and linear layers, in the module's order."""
         for layer in self.modules():
-            if not isinstance(layer, nn.Conv2d | nn.Linear):
+            if not isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Linear):
                 continue
             shape = tuple(layer.weight.shape)
             if self.he_normal and isinstance(layer, nn.Conv2d):

@@ -34,9 +34,15 @@ class Model:
     """A module's architecture, with the layout and the initial values of its tensors."""
 
     def __init__(
-        self, name: str, build: Callable[[], Any], shape: tuple[int, ...], classes: int
+        self,
+        name: str,
+        build: Callable[[], Any],
+        shape: tuple[int, ...],
+        classes: int,
+        tokens: bool = False,
     ) -> None:
         self.name, self._build, self.shape, self.classes = name, build, shape, classes
+        self.tokens = tokens
         whole = _seeded(build, 0)
         if not isinstance(whole, nn.Module):
             raise ModelError(
@@ -61,6 +67,13 @@ class Model:
             if isinstance(layer, NORMS[:3]):
                 layer.num_batches_tracked = None
         return body
+
+    def example(self, device: torch.device | str = "cpu") -> Tensor:
+        """Return two samples: token 0, or different numbers  [2, ...]."""
+        if self.tokens:
+            return torch.zeros(2, *self.shape, dtype=torch.int64, device=device)
+        count = 2 * prod(self.shape)
+        return torch.arange(count, dtype=torch.float32, device=device).sin().view(2, *self.shape)
 
     def at(self, device: torch.device, dtype: torch.dtype) -> Model:
         """Return the same model on a device."""
@@ -182,7 +195,7 @@ def _kind(layer: nn.Module, value: Tensor) -> Kind:
     if isinstance(layer, NORMS):
         return "norm"
     if value.ndim > 1:
-        return "conv" if value.ndim == 4 else "linear"
+        return "conv" if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) else "linear"
     return "bias"
 
 
@@ -193,7 +206,7 @@ def _check(model: Model, whole: nn.Module) -> bool:
     """Run a small batch through the module and through the model; return whether training draws
     random numbers.
     """
-    x = torch.arange(2 * prod(model.shape), dtype=torch.float32).sin().view(2, *model.shape)
+    x = model.example()
     state = {name: value.detach().clone() for name, value in whole.state_dict().items()}
     bound = model.bind({s.name: state[s.name] for s in model.params})
     with torch.random.fork_rng(devices=[]), torch.no_grad():

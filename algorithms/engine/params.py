@@ -175,7 +175,7 @@ class Params:
         named = {}
         for s in self.slices:
             part = flat[..., s.place].reshape(*flat.shape[:-1], *s.shape)
-            if s.kind == "conv" and part.dim() == 4:
+            if s.kind == "conv" and len(s.shape) == part.dim() == 4:
                 # strides of a single channel decide which kernel PyTorch takes, hence the bits
                 rows = part.permute(0, 2, 3, 1)
                 rows = rows.clone() if rows.is_contiguous() else rows.contiguous()

@@ -118,7 +118,10 @@ def _data_problems(recipe: Recipe) -> Iterator[str]:
             f"newcomers.share = {recipe.newcomers.share:g} leaves nobody to take part, of clients ="
             f" {recipe.clients}; valid: a smaller share, or more clients"
         )
-    if depth < channels or min(sides) < least or sides[0] != sides[1]:
+    if dataset.kind in ("signals", "tokens"):
+        if recipe.input:
+            yield f"input is for images, and {recipe.dataset} has {dataset.kind}; leave it out"
+    elif depth < channels or min(sides) < least or sides[0] != sides[1]:
         yield (
             f"input = {[depth, *sides]} is not valid; images of {recipe.dataset} grow to squares,"
             f" valid: channels >= {channels}, height = width >= {least}"
@@ -141,7 +144,7 @@ def shape_of(recipe: Recipe) -> Shape:
     from repfl.datasets.core import registry
 
     described = registry.get(recipe.dataset)
-    height, _, channels = described.shape
+    channels, height = described.model_input
     if recipe.input:
         channels, height, _ = recipe.input
     return recipe.model, channels, height, recipe.classes or len(described.classes)
@@ -152,19 +155,16 @@ def _model_problems(recipe: Recipe) -> Iterator[str]:
     from repfl.datasets.core import registry
 
     dataset, model = registry.get(recipe.dataset), recipe.model
-    height, _, channels = dataset.shape
-    if dataset.features and model in OURS and model != "mlp":
-        yield (
-            f"model {model!r} takes images, and {recipe.dataset} has features; valid: 'mlp', or a"
-            " model of your own"
-        )
-    if dataset.features and recipe.augment != "none":
+    if recipe.augment != "none" and dataset.kind != "images":
         yield f"augment = {recipe.augment!r} is for images; valid: 'none'"
+    if problem := _input_problem(dataset, model):
+        yield problem
+        return
     if model not in OURS:
-        shape = recipe.input[:2] if recipe.input else (channels, height)
+        shape = recipe.input[:2] if recipe.input else dataset.model_input
         if problem := _build_problem(model, *shape, recipe.classes or len(dataset.classes)):
             yield problem
-    elif not dataset.features:
+    elif dataset.kind == "images":
         side, least = (recipe.input or dataset.shape)[1], SMALLEST_IMAGE.get(model, 1)
         if side < least:
             yield (
@@ -172,6 +172,23 @@ def _model_problems(recipe: Recipe) -> Iterator[str]:
                 f" {recipe.dataset} have {side} x {side} here; valid: input = [channels, {least},"
                 f" {least}], or another model"
             )
+
+
+def _input_problem(dataset: Dataset, model: str) -> str:
+    """Return why a model does not take a dataset's samples; empty if it may."""
+    from repfl.algorithms.models import MODELS, OURS, inputs_of
+
+    takes, kind = inputs_of(model), dataset.kind
+    if kind == "features" and model in OURS:
+        fits, valid = model == "mlp", "'mlp'"
+    else:
+        fits = takes == ("images" if kind == "features" else kind)
+        valid = ", ".join(repr(name) for name in MODELS if inputs_of(name) == kind)
+    if fits:
+        return ""
+    own = f"a model of your own with `inputs = {kind!r}`" if kind in ("signals", "tokens") else ""
+    valid = ", or ".join(filter(None, (valid, own or "a model of your own")))
+    return f"model {model!r} takes {takes}, and {dataset.name} has {kind}; valid: {valid}"
 
 
 @lru_cache(maxsize=64)

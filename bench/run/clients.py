@@ -83,7 +83,7 @@ def _clients(recipe: Recipe, prepared: Prepared, seed: int, newcomer_seed: int |
     samples = sum(len(index) for index in splits.train)
     return Clients(
         data,
-        _model(recipe, data),
+        _model(recipe, prepared, data.classes),
         fingerprints,
         all_clients.digest,
         majority_accuracy(splits, labels),
@@ -117,15 +117,16 @@ def _engine_view(recipe: Recipe, prepared: Prepared, splits: ClientSplits) -> Cl
         classes=recipe.classes or len(description.classes),
         shape=recipe.input,
         augment=AUGMENTATIONS[recipe.augment],
+        kind=description.kind,
         **parts,
     )
 
 
-def _model(recipe: Recipe, data: ClientData) -> Model:
+def _model(recipe: Recipe, prepared: Prepared, classes: int) -> Model:
     from repfl.algorithms import models
 
-    channels, size, _ = data.input_shape
-    return models.build(recipe.model, channels=channels, size=size, classes=data.classes)
+    channels, size = recipe.input[:2] if recipe.input else prepared.description.model_input
+    return models.build(recipe.model, channels=channels, size=size, classes=classes)
 
 
 def make(cell: Cell, clients: Clients, options: Options, kind: type[Run] | None = None) -> Run:

@@ -63,7 +63,7 @@ def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[f
     tensors = {part.name: torch.empty(part.shape, device="meta") for part in net.params}
     for part in net.params.trained:
         tensors[part.name].requires_grad_()
-    x = torch.empty(2, channels, size, size, device="meta")
+    x = net.example("meta")
     with FlopCounterMode(display=False) as forward:
         logits = net.bind(tensors)(x)
     with FlopCounterMode(display=False) as backward:

@@ -77,7 +77,7 @@ def state_bytes(method: str, hp: str, recipe: str) -> float:
     method_ = entry(method).cls(hyperparameters(method, json.loads(hp)))
     clients = parsed.residents
     run = Run(
-        method_, parsed, _one_sample_each(channels, size, classes), network,
+        method_, parsed, _one_sample_each(network, channels, classes), network,
         seed=0, device="cpu",
     )  # fmt: skip
     try:
@@ -99,16 +99,21 @@ def _model(name: str, channels: int, size: int, classes: int) -> Model:
     return models.build(name, channels=channels, size=size, classes=classes)
 
 
-def _one_sample_each(channels: int, size: int, classes: int) -> ClientData:
+def _one_sample_each(network: Model, channels: int, classes: int) -> ClientData:
     import torch
 
     from repfl.algorithms.engine.client_data import ClientData
+    from repfl.algorithms.models import inputs_of
 
     index = [torch.arange(1)] * TOY_CLIENTS
+    kind, size = inputs_of(network.name), network.shape[-1]
+    sample = {"images": (size, size, channels), "signals": (1, size, channels)}
+    image = torch.zeros(1, *sample.get(kind, (1, 1, size)), dtype=torch.uint8)
+    channels = image.shape[-1]
     return ClientData(
-        torch.zeros(1, size, size, channels, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64),
+        image.long() if kind == "tokens" else image, torch.zeros(1, dtype=torch.int64),
         index, index, [part[:0] for part in index],
-        torch.ones(channels), torch.zeros(channels), classes,
+        torch.ones(channels), torch.zeros(channels), classes, kind=kind,
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 from repfl.datasets.core.checks import Checked, check
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.paths import expanded
-from repfl.datasets.core.registry import SPLITS, Arrays, Dataset, get
+from repfl.datasets.core.registry import SAMPLE_DTYPES, SPLITS, Arrays, Dataset, get
 
 FORMAT = 1
 KEYS = ("images", "labels", "groups", "origins")
@@ -40,7 +40,7 @@ class Prepared:
     """A dataset ready for use: its splits one after another, each in canonical order."""
 
     description: Dataset
-    images: np.ndarray  # uint8 [n, H, W, C], or float32 [n, 1, 1, F]
+    images: np.ndarray  # [n, H, W, C] in the type and layout of its kind
     labels: np.ndarray  # int64 [n]
     splits: dict[str, range]
     fingerprints: dict[str, str]
@@ -170,12 +170,10 @@ def open_dataset(name: str, root: Path | str | None = None) -> Prepared:
     images, labels, groups, source_ids = (tensors.get(key) for key in KEYS)
     assert images is not None
     assert labels is not None
-    floats = images.dtype == np.float32
-    if images.shape[1:] != dataset.shape or floats != dataset.features:
+    if images.shape[1:] != dataset.shape or images.dtype != SAMPLE_DTYPES[dataset.kind]:
         raise DataError(
-            f"{path} holds {'features' if floats else 'images'} of {images.shape[1:]}, not"
-            f" {'features' if dataset.features else 'images'} of {dataset.shape}:"
-            f" {how_to_get(dataset)}"
+            f"{path} holds {images.dtype} {images.shape[1:]}, not the {dataset.kind} of"
+            f" {dataset.sample_shape} that {dataset.name} has: {how_to_get(dataset)}"
         )
     spans = _ranges(about["sizes"])
     marks, edition = about["fingerprints"], about["edition"]

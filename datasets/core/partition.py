@@ -260,7 +260,7 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
                 )
         check_val_share(recipe.partition)
         if val_share is not None:
-            splits = hold_out_validation(splits, pool.labels, val_share, seed)
+            splits = hold_out_validation(splits, pool.labels, val_share, seed, pool.source_ids)
     except DataError as error:
         raise DataError(f"{where} for {recipe.clients} clients: {error}") from None
     if pool.source_ids is not None:

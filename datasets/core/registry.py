@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,22 @@ SPLITS = ("train", "val", "test", "all")
 class Arrays(NamedTuple):
     """The samples of one split."""
 
-    images: np.ndarray  # uint8 [n, H, W, C], or float32 [n, 1, 1, F]
+    images: np.ndarray  # [n, H, W, C] in the type and layout of its kind
     labels: np.ndarray  # int64 [n]
-    groups: np.ndarray | None = None  # int64 [n], domain or corruption
+    groups: np.ndarray | None = None  # int64 [n], domain, person or corruption
     source_ids: np.ndarray | None = None  # int64 [n], the original a sample is derived from
+
+
+Kind = Literal["images", "features", "signals", "tokens"]
+"""What a sample is: an image [H, W, C], F features, a signal of C channels and T steps, or T token
+ids. The last three are stored as images of one row: [1, 1, F], [1, T, C] and [1, 1, T].
+"""
+SAMPLE_DTYPES: Mapping[Kind, np.dtype[np.generic]] = {
+    "images": np.dtype(np.uint8),
+    "features": np.dtype(np.float32),
+    "signals": np.dtype(np.float32),
+    "tokens": np.dtype(np.int64),
+}
 
 
 Reader = Callable[[Path], Mapping[str, Arrays]]
@@ -74,7 +86,7 @@ class Dataset:
     licence: str
     citation: str
     classes: tuple[str, ...]
-    shape: tuple[int, int, int]  # H, W, C
+    shape: tuple[int, int, int]  # H, W, C of a stored sample
     editions: tuple[Edition, ...]  # the papers' edition first; empty for users' own data
     read: Reader
     # a function, so that listing datasets does not import torchvision
@@ -86,8 +98,25 @@ class Dataset:
     extra_norms: Mapping[str, Norm] = field(default_factory=dict)
     size: int = 0  # bytes to download
     resize: bool = False  # resize images of other sizes
-    features: bool = False  # float vectors of shape (1, 1, F) instead of images
+    kind: Kind = "images"
+    vocabulary: int = 0  # number of token ids
+    from_npz: Callable[[Mapping[str, np.ndarray]], dict[str, Arrays]] | None = None
     version: int = 1  # raised when a change of this description moves numbers
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of a sample as people give it: (H, W, C), (F,), (C, T) or (T,)."""
+        if self.kind == "signals":
+            return self.shape[2], self.shape[1]
+        return self.shape if self.kind == "images" else self.shape[2:]
+
+    @property
+    def model_input(self) -> tuple[int, int]:
+        """Channels and size that a model is built with; of tokens, the vocabulary and length."""
+        height, width, channels = self.shape
+        if self.kind == "signals":
+            return channels, width
+        return (self.vocabulary, channels) if self.kind == "tokens" else (channels, height)
 
     @property
     def splits(self) -> dict[str, int]:
@@ -122,7 +151,8 @@ class Dataset:
         if not self.editions:
             return sys.maxsize
         samples = max(sum(edition.sizes.values()) for edition in self.editions)
-        return 4 * (self.size + samples * (prod(self.shape) + LABEL_BYTES))
+        sample = prod(self.shape) * SAMPLE_DTYPES[self.kind].itemsize
+        return 4 * (self.size + samples * (sample + LABEL_BYTES))
 
     def edition(self, name: str) -> Edition:
         """Return an edition by name."""

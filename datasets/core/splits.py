@@ -60,12 +60,17 @@ class ClientSplits:
 
 
 def hold_out_validation(
-    splits: ClientSplits, labels: np.ndarray, share: float, seed: int
+    splits: ClientSplits,
+    labels: np.ndarray,
+    share: float,
+    seed: int,
+    source_ids: np.ndarray | None = None,
 ) -> ClientSplits:
     """Move a share of every client's distinct train samples, at least one, to its validation part.
 
     Some partitioners give one sample to several clients. A sample is for validation at all of them
-    or for training at all of them; a client's share counts what earlier clients have decided.
+    or for training at all of them; a client's share counts what earlier clients have decided. Of
+    samples with sources, whole sources are moved.
     """
     use, train, val = np.full(len(labels), UNDECIDED), [], []
     for client, index in enumerate(splits.train):
@@ -74,7 +79,10 @@ def hold_out_validation(
         count = max(1, int(share * len(distinct) + 0.5)) - int((use[distinct] == VAL).sum())
         use[undecided] = TRAIN
         rng = generator(seed, "partition/validation", client)
-        use[stratified_sample(undecided, labels, max(0, count), rng)] = VAL
+        if source_ids is None:
+            use[stratified_sample(undecided, labels, max(0, count), rng)] = VAL
+        else:
+            use[whole_sources(undecided, labels, source_ids, share, rng)] = VAL
         train.append(index[use[index] == TRAIN])
         val.append(distinct[use[distinct] == VAL])
         if not len(train[-1]) or not len(val[-1]):
@@ -99,6 +107,21 @@ def stratified_sample(
     line = line[np.argsort(labels[line], kind="stable")]
     positions = (np.arange(count) + rng.random()) * len(line) / max(count, 1)
     return np.sort(line[positions.astype(np.int64)])
+
+
+def whole_sources(
+    index: np.ndarray,
+    labels: np.ndarray,
+    source_ids: np.ndarray,
+    share: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Draw a share of the sources of every class, and return all their samples."""
+    drawn = []
+    for label in np.unique(labels[index]):
+        sources = np.unique(source_ids[index[labels[index] == label]])
+        drawn.append(rng.permutation(sources)[: int(share * len(sources) + 0.5)])
+    return index[np.isin(source_ids[index], np.concatenate(drawn))]
 
 
 def split_off_newcomers(

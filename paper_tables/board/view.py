@@ -35,6 +35,8 @@ WIDER = ("FedAvg + FT, tuned rate", "FedBABU, tuned rate")
 """Rows of the second addendum that also search a learning rate for fine-tuning."""
 ADDED = tuple(dict.fromkeys((*APART.values(), *WIDER)))
 """Rows that are not in the frozen protocol: its addenda came after the first recipe had run."""
+ADDED_COLUMNS = ("har-persons",)
+"""Recipes that are not in the frozen protocol."""
 PRINTED = ", as printed"
 """Suffix of the rows with the values of the method's paper."""
 KIB = 1024
@@ -97,8 +99,9 @@ class View:
 
     @cached_property
     def frozen(self) -> pd.DataFrame:
-        """The scores of the methods of the frozen protocol, without its addenda."""
-        return self.shown_scores[~self.shown_scores["method"].isin(ADDED)]
+        """The scores of the methods and recipes of the frozen protocol, without its addenda."""
+        scores = self.shown_scores[~self.shown_scores["column"].isin(ADDED_COLUMNS)]
+        return scores[~scores["method"].isin(ADDED)]
 
     @property
     def compared(self) -> pd.DataFrame:

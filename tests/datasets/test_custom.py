@@ -111,9 +111,9 @@ def test_arrays_that_are_not_as_described_are_refused(splits: Any, words: str) -
         opened(lambda: splits)
 
 
-@pytest.mark.parametrize("shape", [(8, 8), (8, 6, 1), ()])
+@pytest.mark.parametrize("shape", [(1, 8, 8, 3), (8, 6, 1), ()])
 def test_a_shape_of_neither_images_nor_features_is_refused(shape: Any) -> None:
-    with pytest.raises(DataError, match="square images, or \\(F,\\) of features"):
+    with pytest.raises(DataError, match="square images, \\(channels, length\\) of signals, or"):
         from_arrays("own", dict, classes="ab", shape=shape)
 
 

@@ -107,6 +107,7 @@ OURS: list[tuple[str, int, dict[str, Any], Any, str]] = [
     ("shards", 7, {"per_client": 3}, UNEVEN, "223532ec38c2158fec59101c"),
     ("shards", 7, {"per_client": 2, "test_share": 0.3}, UNEVEN[:1], "bd051298eb33b3caa45f85ae"),
     ("domain", 4, {"test_share": 0.3}, None, "b12352b1a1312d9a852e3cde"),
+    ("persons", 4, {"train_share": 0.5, "train": 20}, None, "4b1cad737311603a511ef3df"),
 ]
 
 

@@ -32,6 +32,7 @@ RULES: dict[str, dict[str, Any]] = {
     "iid": {},
     "n-cls": {},
     "pairwise-dirichlet": {"alpha": 0.5, "train_share": 0.8, "test_share": 0.2},
+    "persons": {},
     "shards": {},
 }
 
@@ -41,7 +42,7 @@ def recipe(rule: str, share: float | None, **options: Any) -> Recipe:
 
 
 def dealt(rule: str, share: float | None, seed: int = 0) -> ClientSplits:
-    return partition(DOMAINS if rule == "domain" else SPLIT, recipe(rule, share), seed)
+    return partition(DOMAINS if rule in ("domain", "persons") else SPLIT, recipe(rule, share), seed)
 
 
 def test_every_rule_is_tried_here() -> None:

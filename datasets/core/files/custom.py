@@ -29,11 +29,14 @@ from repfl.datasets.core.files.readers import (
     split_folders,
 )
 from repfl.datasets.core.paths import real_path
-from repfl.datasets.core.registry import Arrays, Dataset, Reader
+from repfl.datasets.core.registry import Arrays, Dataset, Kind, Reader
 from repfl.datasets.core.registry import register as register
 
-Shape = tuple[int, int, int] | tuple[int]
-"""(height, width, channels) of images, or (F,) of vectors of F features."""
+Shape = tuple[int, int, int] | tuple[int, int] | tuple[int]
+"""(height, width, channels) of images, (channels, length) of signals, or (F,) of vectors of F
+features; with a vocabulary, (length,) of token ids.
+"""
+KINDS: Mapping[int, Kind] = {1: "features", 2: "signals", 3: "images"}
 Split = Arrays | tuple[Any, Any]
 """Inputs and labels, optionally with groups and source ids."""
 
@@ -48,7 +51,8 @@ def from_arrays(
 ) -> Dataset:
     """Describe what a function returns: inputs and labels of train, test and perhaps val, or all.
 
-    Images are uint8 [n, H, W, C]; features become float32 [n, F].
+    Images are uint8 [n, H, W, C]; features become float32 [n, F], and signals float32 [n, C, T].
+    With `vocabulary=V`, inputs are token ids [n, T] from 0 to V - 1.
     """
 
     def read(_: Path) -> dict[str, Arrays]:
@@ -57,7 +61,11 @@ def from_arrays(
             if not isinstance(parts, Mapping):
                 problem = f"returns {type(parts).__name__}; it returns splits by name"
                 raise DataError(f"{name}: the function that makes it {problem}")
-            return {split: _arrays(name, split, part, shape) for split, part in parts.items()}
+            vocabulary = facts.get("vocabulary", 0)
+            return {
+                split: _arrays(name, split, part, shape, vocabulary)
+                for split, part in parts.items()
+            }
 
     return _describe(name, read, classes, shape, embedded=True, **facts)
 
@@ -94,6 +102,7 @@ def from_npz(
                         content.get(f"{split}_source_ids"),
                     ),
                     shape,
+                    facts.get("vocabulary", 0),
                 )
                 for split in splits
             }
@@ -188,21 +197,24 @@ def _describe(
     name: str, read: Reader, classes: Sequence[str], shape: Shape, **facts: Any
 ) -> Dataset:
     """Return a description without published facts."""
-    images = len(shape) == 3
-    if len(shape) not in (1, 3) or (len(shape) == 3 and shape[0] != shape[1]):
+    if len(shape) not in (1, 2, 3) or (len(shape) == 3 and shape[0] != shape[1]):
         raise DataError(
             f"{name}: shape {shape} is not valid; valid: (height, width, channels) of square"
-            " images, or (F,) of features"
+            " images, (channels, length) of signals, or (F,) of features"
         )
-    defaults = {"title": name, "homepage": "", "licence": "", "citation": ""}
+    if facts.get("vocabulary") and len(shape) != 1:
+        raise DataError(f"{name}: token ids have shape (length,), not {shape}")
+    kind = KINDS[len(shape)] if not facts.get("vocabulary") else "tokens"
+    stored = {1: (1, 1, *shape), 2: (1, *shape[::-1])}
+    defaults = {"title": name, "homepage": "", "licence": "", "citation": "", "kind": kind}
     return Dataset(
         **{
             **defaults,
-            **({} if images else {"features": True, "scale": 1.0}),
+            **({} if kind == "images" else {"scale": 1.0}),
             **facts,
             "name": name,
             "classes": tuple(map(str, classes)),
-            "shape": shape if images else (1, 1, *shape),
+            "shape": stored.get(len(shape), shape),
             "editions": (),
             "read": read,
         }
@@ -224,21 +236,29 @@ def _errors_of(name: str) -> Iterator[None]:
         ) from error
 
 
-def _arrays(name: str, split: str, part: Split, shape: Shape) -> Arrays:
+def _arrays(name: str, split: str, part: Split, shape: Shape, vocabulary: int = 0) -> Arrays:
     """Return one split in the form of the cache."""
     inputs, labels, *sides = (None if side is None else np.asarray(side) for side in part)
     where = f"{name} {split}"
     if inputs is None or labels is None or len(inputs) != len(labels):
         raise DataError(f"{where}: needs as many labels as inputs")
     if not np.issubdtype(labels.dtype, np.integer):
-        raise DataError(f"{where}: labels are {labels.dtype}, not integers from 0")
+        raise DataError(
+            f"{where}: labels are {labels.dtype}, not integers from 0; every sample has one class,"
+            " and regression is not supported"
+        )
     if labels.size != len(labels):
-        raise DataError(f"{where}: labels are {list(labels.shape)}, not one integer per sample")
+        raise DataError(
+            f"{where}: labels are {list(labels.shape)}, not one integer per sample; several labels"
+            " of a sample, or a label per token, are not supported: give each prediction a sample"
+        )
     for side in sides:
         if side is not None and (side.shape != (len(labels),) or side.dtype.kind not in "iu"):
             raise DataError(f"{where}: groups and source ids are one integer per sample")
-    if len(shape) == 1:
-        inputs = _features(where, inputs, shape[0])
+    if vocabulary:
+        inputs = _tokens(where, inputs, shape[0], vocabulary)
+    elif len(shape) < 3:
+        inputs = _features(where, inputs, shape)
     elif inputs.dtype != np.uint8 or inputs.ndim not in (3, 4):
         raise DataError(
             f"{where}: images are {inputs.dtype} {list(inputs.shape)}, not uint8 [n, H, W, C]"
@@ -249,16 +269,30 @@ def _arrays(name: str, split: str, part: Split, shape: Shape) -> Arrays:
     return Arrays(inputs, labels.reshape(-1).astype(np.int64), *integers)
 
 
-def _features(where: str, inputs: np.ndarray, count: int) -> np.ndarray:
-    """Return features [n, F] as images of one row."""
-    if inputs.dtype.kind not in "biuf" or inputs.ndim != 2 or inputs.shape[1] != count:
+def _features(where: str, inputs: np.ndarray, shape: Shape) -> np.ndarray:
+    """Return features [n, F] or signals [n, C, T] as images of one row."""
+    kind = KINDS[len(shape)]
+    if inputs.dtype.kind not in "biuf" or inputs.shape[1:] != shape:
         given = f"{inputs.dtype} {list(inputs.shape)}"
-        raise DataError(f"{where}: features are {given}, not numbers [n, {count}]")
+        expected = ", ".join(map(str, shape))
+        raise DataError(f"{where}: {kind} are {given}, not numbers [n, {expected}]")
+    rows = inputs[:, None] if kind == "features" else inputs.swapaxes(1, 2)
     with np.errstate(over="ignore"):
-        features = np.ascontiguousarray(inputs, "<f4")[:, None, None, :]
+        features = np.ascontiguousarray(rows, "<f4")[:, None]
     if not np.isfinite(features).all():
-        raise DataError(f"{where}: features are not all finite numbers of float32")
+        raise DataError(f"{where}: {kind} are not all finite numbers of float32")
     return features
+
+
+def _tokens(where: str, inputs: np.ndarray, length: int, vocabulary: int) -> np.ndarray:
+    """Return token ids [n, T] as images of one row."""
+    if inputs.dtype.kind not in "iu" or inputs.shape[1:] != (length,):
+        given = f"{inputs.dtype} {list(inputs.shape)}"
+        raise DataError(f"{where}: token ids are {given}, not integers [n, {length}]")
+    if inputs.size and not 0 <= inputs.min() <= inputs.max() < vocabulary:
+        reach = f"{inputs.min()} to {inputs.max()}"
+        raise DataError(f"{where}: token ids reach from {reach}, not from 0 to {vocabulary - 1}")
+    return inputs.astype(np.int64)[:, None, None, :]
 
 
 def _roots(folder: Path) -> dict[str, Path]:

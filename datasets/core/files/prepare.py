@@ -136,7 +136,7 @@ def import_files(name: str, source: Path | str, root: Path | str | None = None) 
             if folder.is_dir():
                 return _read_any(dataset, folder)
             if folder.suffix.lower() == ".npz":
-                return read_npz(folder, dataset.max_bytes)
+                return read_npz(folder, dataset)
             try:
                 return dataset.read(folder.absolute().parent)
             except NothingFoundError as error:
@@ -156,7 +156,7 @@ def _read_any(dataset: Dataset, folder: Path) -> Mapping[str, Arrays]:
     except NothingFoundError as official:
         packed = folder / f"{dataset.name}.npz"
         if packed.is_file():
-            return read_npz(packed, dataset.max_bytes)
+            return read_npz(packed, dataset)
         try:
             return read_folder(
                 folder,

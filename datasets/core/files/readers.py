@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from repfl.datasets.core.errors import DataError, suggest
-from repfl.datasets.core.registry import Arrays
+from repfl.datasets.core.registry import Arrays, Dataset
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 MIN_MEMBER_BYTES = 512
@@ -128,10 +128,14 @@ def _check_size(path: Path, members: Iterable[int], max_bytes: int) -> None:
 # -- single files ----------------------------------------------------------------------------------
 
 
-def read_npz(path: Path, max_bytes: int) -> dict[str, Arrays]:
-    """Read `<split>_images` and `<split>_labels` for the splits train, val and test, or all."""
+def read_npz(path: Path, dataset: Dataset) -> dict[str, Arrays]:
+    """Read what the dataset reads, else `<split>_images` and `<split>_labels` for the splits train,
+    val and test, or all.
+    """
     with reading(path), np.load(path, allow_pickle=False) as file:
-        _check_size(path, (member.file_size for member in file.zip.infolist()), max_bytes)
+        _check_size(path, (member.file_size for member in file.zip.infolist()), dataset.max_bytes)
+        if dataset.from_npz is not None:
+            return dataset.from_npz(file)
         splits = {name.removesuffix("_images") for name in file.files if name.endswith("_images")}
         if not splits:
             raise DataError(
