@@ -17,7 +17,7 @@ from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Figure
 from repfl.paper_tables.core.statistics.verdict import MARGIN
-from repfl.paper_tables.fedobp import ablation, accuracy, convergence, logs
+from repfl.paper_tables.fedobp import ablation, accuracy, convergence, logs, trajectories
 from repfl.paper_tables.fedobp.printed_curves import WINDOW, smooth
 from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, OURS, PAPER, PRINTED, SAME_DATA, key
 
@@ -66,6 +66,10 @@ LOGGED = (
     " momentum 0.7, one seed (`author_logs.csv`). Ours is accuracy of a round's participants: the"
     " two are not to be subtracted."
 )
+ANOTHER_SETTING = (
+    "The figure's own curves are the authors' logs, smoothed, with momentum 0.7. Our lines are the"
+    " runs of Tables III and IV, without momentum: another setting than the figure's. README, 2."
+)
 SHORT = (
     f"Runs of fewer than {WINDOW} scored rounds are not smoothed; of those below the paper scale,"
     " which are far shorter than 400 rounds, lines of two points are in the data and not drawn."
@@ -82,6 +86,7 @@ def _figure(
     *,
     notes: Sequence[str],
     claims: Sequence[Claim] = (),
+    findings: tuple[str, ...] = (),
 ) -> Figure:
     """A panel per data set with the authors' logs and ours in the same axes."""
     defined = data["kind"].str.endswith("as defined")
@@ -103,6 +108,7 @@ def _figure(
         data,
         notes=(COHORT, LOGGED, SHORT, *builders.at_scale(evidence, smoke=SAME_DATA), *notes),
         claims=claims,
+        findings=findings,
         lines=LINES,
     )
 
@@ -135,8 +141,14 @@ def _convergence(
         f"{OURS} and eleven baselines at Dir({alpha}), ours and in the authors' logs.",
         beside_logs(ours, alpha, {method: method for method in DRAWN}),
         figure_style.looks(DRAWN, OURS),
-        notes=(accuracy.COMPAT, *builders.missing(evidence, DRAWN, columns)),
+        notes=(
+            ANOTHER_SETTING,
+            *trajectories.notes(evidence, alpha),
+            accuracy.COMPAT,
+            *builders.missing(evidence, DRAWN, columns),
+        ),
         claims=claims(evidence, ours),
+        findings=trajectories.findings(evidence, alpha),
     )
 
 
