@@ -60,8 +60,10 @@ def compared(evidence: Evidence, alpha: str) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame(columns=[*KEYS, "rounds", "seeds", "difference", "rms", "noise"])
     frame = pd.concat(parts, ignore_index=True)
-    order = {name: index for index, name in enumerate((*PRINTED.values(), *DRAWN))}
-    frame = frame.sort_values(KEYS, key=lambda each: each.map(order).fillna(each), kind="stable")
+    orders = {"dataset": tuple(PRINTED.values()), "method": DRAWN, "momentum": ("0", *SHORT)}
+    frame = frame.sort_values(
+        KEYS, key=lambda each: each.map(orders[str(each.name)].index), kind="stable"
+    )
     return frame[[*KEYS, "rounds", "seeds", "difference", "rms", "noise"]]
 
 
