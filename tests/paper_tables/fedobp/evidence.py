@@ -18,12 +18,12 @@ LAYERS = (("conv1", 0.3), ("conv2", 0.05), ("fc1", 0.05), ("classifier", 0.6))
 
 def size(recipe: Mapping[str, Any]) -> int:
     """Parameters of the model that a cell trains."""
-    if recipe["model"] == "tiny":
+    if recipe.model == "tiny":
         return TINY
-    known = registry.get(recipe["dataset"])
+    known = registry.get(recipe.dataset)
     height, _, depth = known.shape
-    channels, side, _ = recipe["input"] or (depth, height, height)
-    classes = recipe["classes"] or len(known.classes)
+    channels, side, _ = recipe.input or (depth, height, height)
+    classes = recipe.classes or len(known.classes)
     last = ((side - 4) // 2 - 4) // 2
     return (
         25 * 32 * channels + 32 + 25 * 32 * 64 + 64 + (64 * last * last + 1) * 512 + 513 * classes
@@ -32,7 +32,7 @@ def size(recipe: Mapping[str, Any]) -> int:
 
 def personal(item: Planned) -> int:
     """Parameters that a quantile keeps at home."""
-    return ceil(size(item.cell.recipe) * (1 - item.cell.hp.get("q", 1.0)) - 1e-6)
+    return ceil(size(item.cell.recipe) * (1 - getattr(item.cell.hp, "q", 1.0)) - 1e-6)
 
 
 class Library(Invented):
@@ -41,7 +41,7 @@ class Library(Invented):
     def summary(self, item: Planned) -> dict[str, Any]:
         recipe = item.cell.recipe
         whole, own = size(recipe), personal(item)
-        people = round(recipe["clients"] * recipe["participation"]) * item.cell.rounds
+        people = round(recipe.clients * recipe.participation) * item.cell.rounds
         sent = {
             "up_values": 4 * whole,
             "up_codes": 0,
