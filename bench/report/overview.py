@@ -237,7 +237,7 @@ def lead(summaries: Sequence[Summary]) -> str:
     trained = [n for n in numbers if n.kind and n.kind not in EXACT]
     judged = _judged(numbers)
     reduced = sum(n.verdict == Verdict.OTHER_SCALE for n in trained)
-    printed, filed = (sum(counts) for counts in zip(*(s.origins for s in papers), strict=True))
+    printed, filed = (sum(summary.origins[side] for summary in papers) for side in (0, 1))
     files = f" and {_count(filed, 'value')} of their authors' files" if filed else ""
     parts = [
         f"This report checks {_count(printed, 'printed number')} of"
