@@ -32,28 +32,31 @@ class HP:
         "p: share of a tensor's shared entries that become personal at a time",
         ge=0,
         le=1,
-        paper="missing from the arXiv text; 0.25 in the released code",
+        paper="in Appendix B, which we do not have; 0.25 in the released code",
         search={"uniform": [0.05, 0.5]},
     )
     limit: float = param(
         0.5,
-        "alpha: share of a tensor that may be personal",
+        "alpha: a tensor's personal part grows while its share is below this; the last growth may"
+        " exceed it",
         ge=0,
         le=1,
-        paper="Table 2: .05 .30 .50 .80; code 0.80",
+        paper="5.1: .05 .30 .50 .80; code 0.80",
         search={"uniform": [0.05, 0.8]},
     )
     every: int | None = param(
         None,
         "participations between two growths; none: 1, or 3 by the code's rules",
         ge=1,
-        paper="text 1; code 3",
+        paper="Algorithms 1 and 3: 1; code 3",
     )
-    mode: Literal["paper", "code", "code-eval"] = param(
+    mode: Literal["paper", "exact-cut", "code", "code-eval"] = param(
         "paper",
-        "whose rules: `paper` never exceeds the limit, looks at all parameters and at their change"
-        " in this round, grows from the first participation on and skips passes over nothing;"
-        " `code` tests the limit before growing (and overshoots), takes ties, leaves biases shared,"
+        "whose rules: `paper` is Algorithm 3 (grows in every round while the share is below the"
+        " limit, by the change in this round); it looks at all parameters and skips passes over"
+        " nothing; `exact-cut` is the same, but its last growth ends exactly at the limit, which"
+        " neither the paper nor its code does;"
+        " `code` also grows at the limit itself, takes ties, leaves biases shared,"
         " looks at the change since the last growth, does not grow in the first participation and"
         " alternates even over nothing; `code-eval` also leaves batch norm in evaluation mode from"
         " the second round on, as the code's scoring does",
@@ -69,7 +72,7 @@ class HP:
     layer: str = param(
         "D",
         "the personal layer: A (first), B, C, D (last), or how its tensors' names begin",
-        paper="Table 3: A to D; their layers are missing from the arXiv text",
+        paper="Table 3: A to D; their layers are in Appendix B, which we do not have",
     )
     moved_only: bool = param(
         True, "paper's rules: an entry that did not move at all stays shared (dead weights)"
@@ -81,7 +84,7 @@ class HP:
     @property
     def by_code(self) -> bool:
         """Whether masks grow by the code's rules."""
-        return self.mode != "paper"
+        return self.mode in ("code", "code-eval")
 
 
 @register(
@@ -95,7 +98,9 @@ class HP:
     year=2024,
     family="mask",
     sends="shared entries and a bitmap of them, down and up",
+    version=2,
     variants=(
+        "mode=exact-cut",
         "mode=code",
         "mode=code, limit=0.8",
         "mode=code-eval",
@@ -111,8 +116,9 @@ class FedSelect(Method[HP]):
     clients that share it.
 
     u, v <- LocalAlt: in every epoch one pass over personal entries v, then one over shared entries
-    u, each with a fresh optimiser;  theta <- mean of u over its holders, entry by entry;  m_i gains
-    in each tensor the share p of its shared entries that moved most, up to the share alpha.
+    u, each with a fresh optimiser;  theta <- mean of u over its holders, entry by entry;  in each
+    tensor whose personal share is below alpha, m_i gains the share p of the shared entries that
+    moved most, so that its last growth may exceed alpha.
 
     New personal entries start from this round's average. An entry that no participant shares keeps
     its value at the server. Batch-norm statistics are personal if the recipe says so. The paper
@@ -186,8 +192,8 @@ class FedSelect(Method[HP]):
         """Train by LocalAlt: in every epoch one pass over personal, then one over shared entries
         (Pillutla et al., ICML 2022)  [K, D].
 
-        By the paper's rules a client for which one of them is empty has nothing to alternate: it
-        makes one pass per epoch, as FedAvg's or Local's clients do.
+        A client for which one of them is empty has nothing to alternate: it makes one pass per
+        epoch, as FedAvg's or Local's clients do; by the code's rules it alternates all the same.
         """
         evaluation_mode = self.hp.mode == "code-eval" and fed.round > 1
         loss: Loss = cross_entropy_eval if evaluation_mode else cross_entropy
@@ -234,15 +240,18 @@ class FedSelect(Method[HP]):
         return out
 
     def paper_rule(self, own: Tensor, score: Tensor, moved: Tensor) -> Tensor:
-        """Return the share p of shared entries with the highest (or lowest) score, as far as the
-        limit allows  [K, n] bool.
+        """Return the share p of shared entries with the highest (or lowest) score, in tensors whose
+        personal share is below the limit  [K, n] bool.
         """
         size, personal = own.shape[1], own.sum(1)
         free = ~own & moved if self.hp.moved_only else ~own
-        count = (self.hp.rate * (size - personal).double()).round().long()
-        count = count.minimum(int(self.hp.limit * size) - personal).minimum(free.sum(1))
+        count = (self.hp.rate * (size - personal).double()).round().long().minimum(free.sum(1))
+        if self.hp.mode == "exact-cut":
+            count = count.minimum(int(self.hp.limit * size) - personal).clamp(min=0)
+        else:
+            count = torch.where(personal.double() / size < self.hp.limit, count, 0)
         score = -score if self.hp.select == "least" else score
-        return topk_mask(score.masked_fill(~free, -torch.inf), count.clamp(min=0))
+        return topk_mask(score.masked_fill(~free, -torch.inf), count)
 
     def code_rule(self, own: Tensor, score: Tensor, _: Tensor) -> Tensor:
         """Return all entries that reach the sorted value at position round((1 - p) n) of n shared

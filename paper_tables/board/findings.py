@@ -20,7 +20,7 @@ PAPERS = (
     "FedOBP",
     "PFedDST, as reconstructed",
     "Star-PFL, before aggregation",
-    "FedSelect",
+    "FedSelect, exact cut",
 )
 """The methods of the five papers of this suite."""
 COSTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million")}

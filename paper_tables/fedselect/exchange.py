@@ -62,25 +62,24 @@ def equals_fedavg(evidence: Evidence) -> Claim:
     return Claim(name, text, answer, detail, evidence.scale, few_seeds=False)
 
 
-def within_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
-    """Return the claim of section 4.4 that α is an upper limit; the code's rules exceed it."""
-    name, text = "within-limit", "The personal share never exceeds α"
-    table = shares.dropna(subset="ours").groupby("row")["ours"].max()
-    over = {
-        rules: [a for a in ALPHAS if table.get(f"α = {a}{rules}", nan) > 100 * float(a) + 1e-3]
-        for rules in ("", ", code's rules")
-    }
-    run = [a for a in ALPHAS if f"α = {a}" in table]
-    if not run:
+def stops_at_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
+    """Return the claim of Algorithm 3 that a personal share below α grows, and another does not: it
+    ends above α by less than one growth.
+    """
+    name = "stops-at-limit"
+    text = "The personal share stops growing at α, which its last growth may exceed by less than p"
+    table = shares.dropna(subset="ours").groupby("row")["ours"].max() / 100
+    reached = {a: float(table[f"α = {a}"]) for a in ALPHAS if f"α = {a}" in table}
+    if not reached:
         return Claim(name, text, None, "no run has ended", evidence.scale)
-    answer = False if over[""] else True if len(run) == len(ALPHAS) else None
-    reached = ", ".join(f"{table[f'α = {a}']:.1f} % at α = {a}" for a in run)
-    reached += f" ({len(ALPHAS) - len(run)} limits not run)" if len(run) < len(ALPHAS) else ""
-    code = [
-        f"{table[f'α = {a}, code{chr(39)}s rules']:.1f} % at {a}" for a in over[", code's rules"]
-    ]
-    beyond = f"; the code's rules reach {', '.join(code)} (README, 2)" if code else ""
-    detail = f"at most {reached}{beyond}"
+    rows = evidence.cells["row"].isin([f"α = {a}" for a in reached])
+    rate = float(evidence.cells.loc[rows, "hp.rate"].max())
+    bounds = {a: float(a) + rate * (1 - float(a)) for a in reached}
+    over = [a for a, share in reached.items() if share > bounds[a] + ROUNDING]
+    answer = False if over else True if len(reached) == len(ALPHAS) else None
+    words = ", ".join(f"{100 * share:.1f} % at α = {a}" for a, share in reached.items())
+    words += f" ({len(ALPHAS) - len(reached)} limits not run)" if len(reached) < len(ALPHAS) else ""
+    detail = f"with p = {rate:g} at most {words} (README, 2)"
     return Claim(name, text, answer, detail, evidence.scale, few_seeds=False)
 
 

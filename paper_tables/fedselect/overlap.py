@@ -14,7 +14,7 @@ from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
 from repfl.paper_tables.core.result import Claim, NewCanvas, Result
-from repfl.paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, SAME_DATA
+from repfl.paper_tables.fedselect.settings import CIFAR10, LIMITS, PAPER, SAME_DATA
 
 MEASURE = (
     "Overlap of two clients: parameters personal to both, as a share of those personal to either."
@@ -122,7 +122,6 @@ def fig4(evidence: Evidence) -> Result:
         notes=(
             MEASURE,
             ORDER,
-            ALPHA_LOST,
             *builders.missing(evidence, LIMITS, [CIFAR10]),
             *builders.at_scale(evidence, smoke=SAME_DATA),
         ),

@@ -24,9 +24,9 @@ PRINTING = Printing(rule="last")
 """Multiples of a 2,000th are the accuracy of one run of ten clients with 200 test images each
 (README, 10).
 """
-SUFFIXES = ("-single", "-twice")
+SUFFIXES = ("-single", "-twice", "-drawn")
 """Recipes that stand in the column of their data set: one global model with averaged BN statistics,
-and twice the epochs.
+twice the epochs, and clients whose classes are drawn.
 """
 ALPHAS = ("0.05", "0.30", "0.50", "0.80")
 LIMITS = tuple(f"α = {alpha}" for alpha in ALPHAS)
@@ -47,9 +47,6 @@ BASELINES = METHODS[:-1]
 ABLATIONS = ("Personalize Least", "Layer A", "Layer B", "Layer C", "Layer D", "Random")
 TUNED = ("FedAvg + FT", "FedBABU")
 """Methods that are fine-tuned before they are scored, hence scored more rarely."""
-ALPHA_LOST = (
-    "The values of α are lost in the text; .05, .30, .50 and .80 are inferred (README, 22)."
-)
 UNTRAINED = "ours starts from random weights, the paper's from ImageNet's (README, 19)"
 SAME_DATA = (
     "At the smoke scale all data sets are the embedded digits; CIFAR-10 and CIFAR10-C are the same"

@@ -31,6 +31,32 @@ def test_the_code_takes_all_equal_changes() -> None:
     assert method.code_rule(own, change, change > 0).all()  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("mode", "limit", "expected"),
+    [
+        ("paper", 0.05, [8, 8, 8, 8]),
+        ("paper", 0.25, [8, 8, 8, 8]),
+        ("paper", 0.3, [8, 14, 14, 14]),
+        ("paper", 0.5, [8, 14, 18, 18]),
+        ("paper", 1.0, [8, 14, 18, 22]),
+        ("exact-cut", 0.05, [1, 1, 1, 1]),
+        ("exact-cut", 0.3, [8, 9, 9, 9]),
+        ("exact-cut", 0.5, [8, 14, 16, 16]),
+    ],
+)
+def test_a_mask_grows_while_its_share_is_below_the_limit_and_may_exceed_it_once(
+    mode: str, limit: float, expected: list[int]
+) -> None:
+    """With p = 0.25 of what is shared among 32 entries, which all move."""
+    method = build("fedselect", {"mode": mode, "limit": limit})
+    change, own, sizes = torch.arange(1.0, 33.0)[None], torch.zeros(1, 32, dtype=torch.bool), []
+    for _ in expected:
+        own = own | method.paper_rule(own, change, change > 0)  # type: ignore[attr-defined]
+        sizes.append(int(own.sum()))
+    assert sizes == expected
+    assert own[0, 32 - sizes[-1] :].all()  # those that moved most
+
+
 @pytest.mark.parametrize("select", ["most", "least", "random"])
 @pytest.mark.parametrize("moved_only", [True, False])
 def test_entries_that_did_not_move_become_personal_only_where_that_is_allowed(
@@ -54,11 +80,17 @@ def alternated(
     return w
 
 
-def exactly_grown(mask: Tensor, change: Tensor, rate: float, limit: float, least: bool) -> Tensor:
-    """One tensor's mask by the paper's rule, entry by entry."""
+def grown(
+    mask: Tensor, change: Tensor, rate: float, limit: float, least: bool, cut: bool
+) -> Tensor:
+    """One tensor's mask by Algorithm 3, entry by entry; or with the last growth cut short."""
     n, ones = len(mask), int(mask.sum())
+    if ones / n >= limit:
+        return mask
     free = [k for k in range(n) if not mask[k] and change[k] > 0]
-    count = max(0, min(round(rate * (n - ones)), math.floor(limit * n) - ones))
+    count = round(rate * (n - ones))
+    if cut:
+        count = min(count, math.floor(limit * n) - ones)
     out = mask.clone()
     for k in sorted(free, key=lambda k: float(change[k]) if least else -float(change[k]))[:count]:
         out[k] = True
@@ -78,7 +110,7 @@ def transcribed(
     run: Run, cohorts: list[list[int]], hp: dict[str, Any]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Server values, masks and models after the given cohorts took part."""
-    fed, code = run.fed, hp.get("mode") == "code"
+    fed, code, cut = run.fed, hp.get("mode") == "code", hp.get("mode") == "exact-cut"
     grow_at = int(hp.get("every", 3 if code else 1))
     rate, limit = 0.25, float(hp.get("limit", 0.5))
     theta, own = fed.new_model(), [fed.new_model() for _ in range(fed.N)]
@@ -103,7 +135,7 @@ def transcribed(
                 held, moved = masks[c][s.place], change[s.place]
                 if not code:
                     least = hp.get("select") == "least"
-                    masks[c][s.place] = exactly_grown(held, moved, rate, limit, least)
+                    masks[c][s.place] = grown(held, moved, rate, limit, least, cut)
                 elif s.name.endswith("weight"):
                     masks[c][s.place] = quantile_grown(held, moved, rate, limit)
             before[c] = ends[c]
@@ -118,6 +150,7 @@ def transcribed(
         ({}, "tiny", 1.0),
         ({}, "tiny-bn", 0.5),
         ({"select": "least", "limit": 0.3}, "tiny-bn", 0.5),
+        ({"mode": "exact-cut", "limit": 0.3}, "tiny-bn", 1.0),
         ({"mode": "code", "every": 1, "limit": 0.3}, "tiny", 1.0),
         ({"mode": "code", "every": 2}, "tiny-bn", 0.5),
     ],

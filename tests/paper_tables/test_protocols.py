@@ -81,7 +81,7 @@ PROTOCOLS = (
     Protocol("fedpurin", of_data("fmnist-dir1.0"), purin(200, 1.0)),
     Protocol("fedpurin", of_data("cifar100-dir0.01"), purin(300, 0.01)),
     Protocol("fedselect", of_data("cifar10", "cifar10c", "mini"), SELECT),
-    Protocol("fedselect", of_data("office"), {"training": {"rounds": 50, "epochs": 3}}),
+    Protocol("fedselect", of_data("office"), {"training": {"rounds": 30, "epochs": 3}}),
     Protocol("pfeddst", of_data("cifar10", "cifar100"), PFEDDST),
     Protocol("star-pfl", unbilled, STAR),
     Protocol("star-pfl", lambda item: item.row == "Star-PFL", {"hp": THRESHOLDS | RECORDS}),

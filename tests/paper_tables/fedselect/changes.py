@@ -71,7 +71,7 @@ def compared(evidence: Doctored, result: Result, turned: bool) -> Sequence[Claim
 
 
 SHOWN = ("set-up", "lattice-table1", "best-limit-shown")
-LIMITED = ("within-limit", "cheaper-over-time")
+LIMITED = ("stops-at-limit", "cheaper-over-time")
 PRINTED = ("lattice-table3", "rows-repeated")
 OVERLAP = ("common-label-more-overlap", "overlap-rises-with-limit", "less-distinct-with-limit")
 CASES = (

@@ -18,11 +18,8 @@ def share(item: Planned) -> float:
     """The personal share that a run ends with."""
     if item.cell.method != "fedselect" or item.cell.hp.select == "layer":
         return 0.0
-    return (
-        max(0.25, float(item.cell.hp.limit))
-        if item.cell.hp.mode == "code"
-        else float(item.cell.hp.limit)
-    )
+    limit = float(item.cell.hp.limit)
+    return max(0.25, limit) if item.cell.hp.mode == "code" or limit > 0 else 0.0
 
 
 class Library(Invented):

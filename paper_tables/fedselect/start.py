@@ -1,0 +1,59 @@
+"""FedSelect's first forty rounds by several rules, at both scoring points."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure as Canvas
+
+from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.drawing import figure_style, plots
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import Figure, NewCanvas
+from repfl.paper_tables.fedselect.settings import PAPER, SAME_DATA
+
+COLUMN = "cifar10-40"
+ROWS = ("Algorithm 3, p = 0.05", "Code's rules, p = 0.25", "Algorithm 3, p = 0.25")
+POINTS = {"pre_agg/mean": "before averaging", "post_agg/mean": "after averaging"}
+
+
+def fig2_start(evidence: Evidence) -> Figure:
+    """Return the curves of three rules, one panel per scoring point."""
+    data = start_curves(evidence)
+    return builders.figure(
+        evidence,
+        (PAPER, "fig2-start"),
+        "FedSelect's first forty rounds by three rules",
+        "CIFAR-10, α = 0.30, the ten clients of Figure 4.",
+        lambda sheet: draw(sheet, data),
+        data,
+        notes=(
+            *builders.missing(evidence, ROWS, [COLUMN]),
+            *builders.at_scale(evidence, smoke=SAME_DATA),
+        ),
+        alt="Accuracy of FedSelect in the first forty rounds by three rules, before and after"
+        " averaging.",
+        accuracy=True,
+    )
+
+
+def start_curves(evidence: Evidence) -> pd.DataFrame:
+    """Return accuracy by round of every rule and scoring point."""
+    parts = [
+        builders.accuracy_curves(evidence, ROWS, [COLUMN], name).assign(point=point)
+        for name, point in POINTS.items()
+    ]
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def draw(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
+    """Draw a panel per scoring point."""
+    canvas = sheet(9.5, 4.2)
+    panels = figure_style.panels(canvas, len(POINTS), len(POINTS), sharey=True)
+    for axes, point in zip(panels, POINTS.values(), strict=True):
+        lines = data[data["point"] == point]
+        plots.curves(axes, lines, figure_style.looks(ROWS))
+        if lines.empty:
+            figure_style.not_run(axes)
+        axes.set(title=point, xlabel="Round", ylabel="Accuracy (%)")
+    figure_style.legend_below(canvas, panels, columns=len(ROWS))
+    return canvas
