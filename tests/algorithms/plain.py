@@ -109,20 +109,27 @@ def train(
     lr: float | None = None,
     trainable: Tensor | None = None,
     loss: Loss = cross_entropy,
+    plus: Callable[[Tensor], Tensor] | None = None,
     first: int = 0,
     stream: str = "batches",
 ) -> tuple[Tensor, Tensor]:
     """Plain SGD epochs of one client, with the protocol's momentum and weight decay: the new vector
-    and the gradient of the last batch.
+    and the gradient of the last batch. `plus` is added to the gradient at a vector.
     """
     flat, last, buffer = flat.clone(), torch.zeros_like(flat), torch.zeros_like(flat)
     moves = fed.params.learnable if trainable is None else trainable & fed.params.learnable
     count = fed.protocol.epochs if epochs is None else epochs
     for x, y in batches(fed, client, round_, count, first=first, stream=stream):
         last = gradient(fed, flat, x, y, loss)
+        last = last if plus is None else last + plus(flat)
         buffer = fed.protocol.momentum * buffer + last + fed.protocol.weight_decay * flat
         flat[moves] -= (fed.protocol.lr if lr is None else lr) * buffer[moves]
     return flat, last
+
+
+def pulled(anchor: Tensor, strength: float) -> Callable[[Tensor], Tensor]:
+    """The gradient of strength / 2 |w - anchor|^2."""
+    return lambda flat: strength * (flat - anchor)
 
 
 def weights(fed: Federation, clients: list[int]) -> Tensor:

@@ -28,6 +28,7 @@ SENT: list[tuple[str, dict[str, Any], str, Callable[[Params], int]]] = [
     ("apfl", {}, "local", lambda p: p.parameters),
     ("ditto", {}, "local", lambda p: p.parameters),
     ("fedala", {}, "local", lambda p: p.parameters),
+    ("fedamp", {}, "local", lambda p: p.parameters),
     ("fedavg", {}, "local", lambda p: p.parameters),
     ("fedavg", {}, "global", lambda p: p.size),
     ("fedbabu", {}, "local", body),
@@ -37,10 +38,15 @@ SENT: list[tuple[str, dict[str, Any], str, Callable[[Params], int]]] = [
     ("fedobp", {"decoupling": "client"}, "local", lambda p: p.parameters),
     ("fedobp", {"score": "fisher"}, "local", lambda p: p.parameters),
     ("fedper", {}, "local", body),
+    ("fedprox", {}, "local", lambda p: p.parameters),
     ("fedrep", {}, "local", body),
     ("lg-fedavg", {"shared": "last"}, "local", lambda p: int(p.head.sum())),
     ("local", {}, "local", lambda p: 0),
+    ("per-fedavg", {}, "local", lambda p: p.parameters),
     ("pfedfda", {}, "local", with_gaussians),
+    ("pfedhn", {"hidden": 8}, "local", lambda p: p.parameters),
+    ("pfedme", {"inner_steps": 2}, "local", lambda p: p.parameters),
+    ("scaffold", {}, "local", lambda p: 2 * p.parameters),
 ]
 
 

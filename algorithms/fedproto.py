@@ -1,8 +1,6 @@
-"""FedProto: clients exchange class prototypes, and no weights at all.
+"""FedProto: clients exchange class prototypes, and no weights at all."""
 
-Copy this if something else than the model travels: prototypes, logits, statistics.
-repfl reproduce --artefact fedpurin/table1 --method fedproto --plugin bench/examples/fedproto.py
-"""
+from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
@@ -20,26 +18,30 @@ from repfl.algorithms.math.class_stats import class_statistics
 class HP:
     """How strongly features are drawn to the prototypes."""
 
-    lam: float = param(1.0, "weight of the distance to the prototypes", ge=0)
+    lam: float = param(
+        1.0, "weight of the distance to the prototypes", ge=0, search={"log": [0.01, 10]}
+    )
 
 
 @register(
     "fedproto",
     title="FedProto",
-    paper="Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients,"
-    " AAAI 2022",
+    paper=(
+        "Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, AAAI"
+        " 2022, arXiv 2105.00243"
+    ),
     year=2022,
     family="prototype",
     needs=("head",),
     sends="prototypes of the classes that a client has, up; those of all known classes, down",
+    cost=1.2,
 )
 class FedProto(Method[HP]):
     """w_i <- SGD on CE + lam mean((f_i(x) - c_y)^2), for classes y that have a prototype c_y;
     c_y <- mean over the participants with class y of their mean features, after training.
 
-    A class that no participant has keeps its prototype. TsingZ0/PFLlib at d832e76 averages features
-    while it trains, forgets such a class, and predicts by the nearest prototype (clientproto.py);
-    here the head predicts.
+    A class that no participant has keeps its prototype. The head predicts. Differences from
+    published code: docs/methods/fedproto.md.
     """
 
     HP = HP

@@ -1,8 +1,6 @@
-"""pFedHN: a network at the server generates every client's model, and is trained by their changes.
+"""pFedHN: a network at the server generates every client's model, and learns from their changes."""
 
-Copy this if the server trains something: a hypernetwork, a generator, a student.
-repfl reproduce --artefact fedpurin/table1 --method pfedhn --plugin bench/examples/pfedhn.py
-"""
+from __future__ import annotations
 
 from typing import Any
 
@@ -22,10 +20,16 @@ class HP:
     embedding: int | None = param(None, "numbers that describe a client; none: 1 + N / 4", ge=1)
     hidden: int = param(100, "width of the hidden layers", ge=1)
     layers: int = param(3, "hidden layers after the first", ge=0)
-    server_lr: float = param(0.01, "learning rate of the hypernetwork", gt=0)
-    momentum: float = param(0.9, "momentum of the hypernetwork", ge=0, lt=1)
-    weight_decay: float = param(1e-3, "weight decay of the hypernetwork", ge=0)
-    clip: float = param(50.0, "largest norm of the hypernetwork's gradient", gt=0)
+    server_lr: float = param(
+        0.01,
+        "learning rate of the hypernetwork",
+        gt=0,
+        paper="code 0.01",
+        search={"log": [1e-3, 1]},
+    )
+    momentum: float = param(0.9, "momentum of the hypernetwork", ge=0, lt=1, paper="code 0.9")
+    weight_decay: float = param(1e-3, "weight decay of the hypernetwork", ge=0, paper="code 0.001")
+    clip: float = param(50.0, "largest norm of the hypernetwork's gradient", gt=0, paper="code 50")
 
 
 class Hypernetwork(nn.Module):
@@ -49,18 +53,23 @@ class Hypernetwork(nn.Module):
 @register(
     "pfedhn",
     title="pFedHN",
-    paper="Shamsian et al., Personalized Federated Learning using Hypernetworks, ICML 2021",
+    paper=(
+        "Shamsian et al., Personalized Federated Learning using Hypernetworks, ICML 2021, arXiv"
+        " 2103.04628; code: AvivSham/pFedHN at 1bc0549"
+    ),
     year=2021,
     family="hypernetwork",
     sends="a generated model down, its change up",
     fast_hp={"hidden": 8},
+    gate_hp={"hidden": 8, "clip": 0.5},
+    cost=1.6,
 )
 class PFedHN(FedAvg[HP]):
     """w_i = h(v_i; phi);  w_i' <- SGD on F_i from w_i;  (phi, v_i) <- (phi, v_i) - server_lr *
     mean over participants of (d w_i / d (phi, v_i))^T (w_i - w_i'), by SGD with momentum.
 
-    Batch-norm statistics stay with clients. AvivSham/pFedHN at 1bc0549 takes one client a round and
-    generates each tensor by a linear layer of its own, which is the same as one for all.
+    Batch-norm statistics stay with clients. Differences from published code:
+    docs/methods/pfedhn.md.
     """
 
     HP = HP

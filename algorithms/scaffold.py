@@ -1,8 +1,6 @@
-"""SCAFFOLD: control variates correct every local gradient, and travel like models.
+"""SCAFFOLD: control variates correct every local gradient, and travel like models."""
 
-Copy this if something beside the model travels, or if a step needs more than a loss.
-repfl reproduce --artefact fedpurin/table1 --method scaffold --plugin bench/examples/scaffold.py
-"""
+from __future__ import annotations
 
 import torch
 
@@ -17,16 +15,22 @@ from repfl.algorithms.fedavg import FedAvg
 class HP:
     """The server's step."""
 
-    server_lr: float = param(1.0, "step of the server towards the average", gt=0)
+    server_lr: float = param(
+        1.0, "step of the server towards the average", gt=0, search={"log": [0.1, 1]}
+    )
 
 
 @register(
     "scaffold",
     title="SCAFFOLD",
-    paper="Karimireddy et al., SCAFFOLD: Stochastic Controlled Averaging, ICML 2020",
+    paper=(
+        "Karimireddy et al., SCAFFOLD: Stochastic Controlled Averaging for Federated Learning,"
+        " ICML 2020, arXiv 1910.06378"
+    ),
     year=2020,
     family="global",
     sends="model and control variate, down and up",
+    cost=1.1,
 )
 class Scaffold(FedAvg[HP]):
     """w_i <- w_i - lr (grad F_i(w_i) - c_i + c) for S steps from w (option II of the paper):
@@ -34,7 +38,8 @@ class Scaffold(FedAvg[HP]):
         c_i+ = c_i - c + (w - w_i) / (S lr);   w <- w + server_lr (sum_i p_i w_i - w);
         c <- c + (1/N) sum_i (c_i+ - c_i).
 
-    The weights p_i are the recipe's; TsingZ0/PFLlib at d832e76 weights participants equally.
+    Variates have no part for running statistics, which are averaged as in FedAvg if the recipe says
+    so. Differences from published code: docs/methods/scaffold.md.
     """
 
     HP = HP
@@ -50,7 +55,7 @@ class Scaffold(FedAvg[HP]):
         end = fed.train(start, step=corrected, models={"c": c, "own": own})
 
         steps = fed.epochs * fed.steps_per_epoch[:, None]  # [K, 1]
-        slope = (start - end) / (steps.clamp(min=1) * fed.lr)
+        slope = (start - end) / steps.clamp(min=1) / fed.lr
         change = torch.where(learnable & (steps > 0), slope - c, 0.0)
         new = self.upload_and_average(state, fed, end)
         theta = torch.lerp(state["theta"], new["theta"], self.hp.server_lr)

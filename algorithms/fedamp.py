@@ -1,8 +1,6 @@
-"""FedAMP: the server sends every client a mixture of models made for it.
+"""FedAMP: the server sends every client a mixture of models made for it."""
 
-Copy this if messages differ by receiver.
-repfl reproduce --artefact fedpurin/table1 --method fedamp --plugin bench/examples/fedamp.py
-"""
+from __future__ import annotations
 
 import torch
 from torch import Tensor
@@ -15,27 +13,33 @@ from repfl.algorithms.core.method import Method, State, hyperparameters, param, 
 class HP:
     """How models attract one another."""
 
-    alpha: float = param(1.0, "step of the attention", gt=0)
-    sigma: float = param(1.0, "scale of squared distances between models", gt=0)
-    lam: float = param(1.0, "pull towards the received mixture is lam / alpha", ge=0)
+    alpha: float = param(1.0, "step of the attention", gt=0, search={"log": [0.01, 1]})
+    sigma: float = param(
+        1.0, "scale of squared distances between models", gt=0, search={"log": [0.1, 100]}
+    )
+    lam: float = param(
+        1.0, "pull towards the received mixture is lam / alpha", ge=0, search={"log": [0.01, 10]}
+    )
 
 
 @register(
     "fedamp",
     title="FedAMP",
-    paper="Huang et al., Personalized Cross-Silo Federated Learning on Non-IID Data, AAAI 2021",
+    paper=(
+        "Huang et al., Personalized Cross-Silo Federated Learning on Non-IID Data, AAAI 2021, arXiv"
+        " 2007.03797"
+    ),
     year=2021,
     family="clustered",
     sends="the model up; a mixture for each client down",
+    cost=1.1,
 )
 class FedAMP(Method[HP]):
     """u_i = (1 - sum_j a_ij) w_i + sum_j a_ij w_j, with a_ij = alpha/sigma exp(-|w_i - w_j|^2 /
     sigma) over all other clients that have uploaded;  w_i <- SGD on F_i + lam / (2 alpha) |w_i -
     u_i|^2, from w_i.
 
-    TsingZ0/PFLlib at d832e76 mixes the last round's participants alone. Its penalty is the
-    distance, not squared, and is computed from `.data` (clientamp.py:40), so gradients do not
-    include it: models equal those of lam = 0.
+    Differences from published code: docs/methods/fedamp.md.
     """
 
     HP = HP

@@ -1,8 +1,6 @@
-"""FedProx: local training is pulled back to the model that it started from.
+"""FedProx: local training is pulled back to the model that it started from."""
 
-Copy this for any change of local training: another loss, a penalty, other epochs.
-repfl reproduce --artefact fedpurin/table1 --method fedprox --plugin bench/examples/fedprox.py
-"""
+from __future__ import annotations
 
 from torch import Tensor
 
@@ -15,13 +13,17 @@ from repfl.algorithms.fedavg import FedAvg
 class HP:
     """How close local models stay to the global one."""
 
-    mu: float = param(0.01, "strength of the pull towards the received model", ge=0)
+    mu: float = param(
+        0.01, "strength of the pull towards the received model", ge=0, search={"log": [0.001, 1]}
+    )
 
 
 @register(
     "fedprox",
     title="FedProx",
-    paper="Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
+    paper=(
+        "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020, arXiv 1812.06127"
+    ),
     year=2020,
     family="global",
     sends="as FedAvg: the whole model down and up",
@@ -29,8 +31,8 @@ class HP:
 class FedProx(FedAvg[HP]):
     """w_i <- w_i - lr (grad F_i(w_i) + mu (w_i - w)), from w as received;  w <- sum_i p_i w_i.
 
-    The pull is a part of the gradient, so a recipe's momentum carries it. TsingZ0/PFLlib at d832e76
-    does the same (without momentum).
+    The pull is a part of the gradient, so a recipe's momentum carries it like any other part.
+    Differences from published code: docs/methods/fedprox.md.
     """
 
     HP = HP
