@@ -94,7 +94,7 @@ def pfllib(
         def load(data: Held, size: int, drop_last: bool, shuffle: bool) -> Any:
             if not data.is_train:
                 return [(torch.stack([x for x, _ in data]), torch.stack([y for _, y in data]))]
-            past = len(begun[0].Budget)  # rounds that are over
+            past = len(begun[0].Budget) if begun else 0  # rounds that are over
             stream = "finetune" if past == run.round else "batches"
             return epochs(fed, data.client, min(past + 1, run.round), stream)
 

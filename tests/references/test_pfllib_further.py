@@ -1,4 +1,4 @@
-"""Six more methods against PFLlib itself: three agree, and three do once its departures are made
+"""Nine more methods against PFLlib itself: five agree, and four do once its departures are made
 here, too (docs/methods).
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.per_fedavg import PerFedAvg
 from tests.algorithms import plain, toys
-from tests.references.pfllib import Library, held, of_server, ours
+from tests.references.pfllib import Library, held, of_server, ours, right
 from tests.references.test_pfllib import APART, SAME
 
 
@@ -100,3 +100,30 @@ def test_fedamps_mixtures_are_pfllibs_whose_training_feels_none(pfllib: Library)
     assert plain.apart(mixtures, run.state["w"]) > APART
     felt = ours("fedamp", hp, participation=1.0)
     assert plain.apart(run.state["w"], felt.state["w"]) > APART
+
+
+def test_moon_is_pfllibs(pfllib: Library) -> None:
+    run = ours("moon", {"mu": 2.0, "tau": 0.4})
+    server = pfllib("moon", "MOON", run, mu=2.0, tau=0.4)
+    server.train()
+    last = torch.stack([run.state["last"][client] for client in range(run.fed.N)])
+    assert plain.apart(of_server(run, server), run.state["theta"]) < 1e-13
+    assert plain.apart(held(run, server, "old_model"), last) < 1e-13
+    assert plain.apart(run.state["theta"], ours("fedavg").state["theta"]) > APART
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+def test_fedrod_is_pfllibs(pfllib: Library, gamma: float) -> None:
+    """PFLlib has no power of the counts."""
+    run = ours("fedrod", {"gamma": gamma})
+    server = pfllib("rod", "FedROD", run)
+    server.train()
+    heads = [[t.flatten() for t in client.head.parameters()] for client in server.clients]
+    distances = (
+        plain.apart(of_server(run, server), run.state["theta"]),
+        plain.apart(torch.stack([torch.cat(head) for head in heads]), run.state["heads"]),
+    )
+    assert max(distances) < 1e-13 if gamma == 1 else min(distances) > APART
+    server.send_models()
+    scored = [client.test_metrics()[0] for client in server.clients]
+    assert gamma != 1 or scored == right(run)

@@ -1,0 +1,91 @@
+"""IFCA: several global models; every client trains the one that fits its data best."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.engine.batches import Batch
+from repfl.algorithms.engine.client import Client
+from repfl.algorithms.fedavg import FedAvg
+
+
+@hyperparameters
+class HP:
+    """The clusters."""
+
+    clusters: int = param(2, "number of models", ge=1, search={"one of": [2, 3, 4]})
+
+
+@register(
+    "ifca",
+    title="IFCA",
+    paper=(
+        "Ghosh et al., An Efficient Framework for Clustered Federated Learning, NeurIPS 2020, arXiv"
+        " 2006.04088; code: jichan3751/ifca at 61e44b8"
+    ),
+    year=2020,
+    family="clustered",
+    sends="all models down; one model and the number of its cluster up",
+    variants=("clusters=3",),
+    cost=1.3,
+)
+class IFCA(FedAvg[HP]):
+    """Client i trains the model with the least mean loss on its training samples; each model is
+    averaged over the participants that chose it:
+
+        j_i = argmin_j F_i(w_j);   w_i <- E epochs of SGD from w_{j_i};
+        w_j <- sum of p_i w_i over i with j_i = j, the p_i scaled to sum to one.
+
+    A model that nobody chose stays. Losses are taken in evaluation mode, and every client chooses
+    again before it is scored. The first model starts as those of other methods do, each further one
+    at a draw of its own. Differences from published code: docs/methods/ifca.md.
+    """
+
+    HP = HP
+
+    def init(self, fed: Federation) -> State:
+        models = [fed.new_model(*[j] * (j > 0)) for j in range(self.hp.clusters)]
+        return super().init(fed) | {"theta": torch.stack(models)}  # [clusters, D]
+
+    def round(self, state: State, fed: Federation) -> State:
+        received = [self.merge(state, fed, fed.down(theta)) for theta in state["theta"]]
+        start, chosen = self.best(fed, torch.stack(received))
+        end = fed.train(start)
+        chosen = fed.send("up", chosen.to(fed.dtype)[:, None])[:, 0]  # the cluster's number
+        member = F.one_hot(chosen.long(), self.hp.clusters).to(fed.dtype) * fed.weights[:, None]
+        mass = member.sum(0)[:, None]  # [clusters, 1]
+        means = member.T @ fed.up(end) / torch.where(mass > 0, mass, 1.0)
+        theta = torch.where((mass > 0) & fed.communicated, means, state["theta"])
+        return self.keep(state, fed, end) | {"theta": theta}
+
+    def best(self, fed: Federation, models: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each client's best of several models, and which one it is  [clusters, K, D] ->
+        [K, D], [K].
+        """
+        totals = []
+        for params in models:
+            zero = torch.zeros(fed.K, dtype=fed.dtype, device=fed.device)
+            done = fed.for_each_batch(add_loss, {"params": params}, extras={"loss": zero})
+            totals.append(done.extras["loss"])
+        chosen = torch.stack(totals).argmin(0)  # [K]
+        return models[chosen, torch.arange(fed.K, device=fed.device)], chosen
+
+    def client_params(self, state: State, fed: Federation) -> Tensor:
+        parts = [self.merge(state, fed, theta.expand(fed.K, -1)) for theta in state["theta"]]
+        return self.best(fed, torch.stack(parts))[0]
+
+    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
+        """Return the best of the models as it is."""
+        models = state["theta"][:, None].expand(-1, fed.N, -1)
+        return fed.recalibrate_batch_norm(self.best(fed, models)[0])
+
+
+@torch.no_grad()
+def add_loss(client: Client, batch: Batch) -> None:
+    """Add a batch's loss to the client's total."""
+    loss = F.cross_entropy(client.model(training=False)(batch.x), batch.y, reduction="sum")
+    client.extras["loss"] = client.extras["loss"] + loss
