@@ -84,7 +84,7 @@ class FedRoD(FedAvg[HP]):
         generic, classes = model.head(z), len(extras["counts"])
         weight, bias = extras["head"].split([classes * z.shape[1], classes])
         personal = F.linear(z.detach(), weight.view(classes, -1), bias)
-        balanced = generic + self.hp.gamma * extras["counts"].log()
+        balanced = generic + extras["counts"].pow(self.hp.gamma).log()
         return F.cross_entropy(balanced, batch.y) + F.cross_entropy(
             generic.detach() + personal, batch.y
         )

@@ -36,7 +36,7 @@ def test_ifca_is_its_authors(reference: Get, borrowed: Any) -> None:
     begun = [fed.new_model(), fed.new_model(1), fed.new_model(2)]
     theirs.models = [nets.load(fed, nets.Tiny(fed), flat) for flat in begun]
     theirs.criterion = torch.nn.CrossEntropyLoss()
-    theirs.dataset = dict.fromkeys(("train", "test"), {"cluster_assign": [0] * len(SIZES)})
+    theirs.dataset = {split: {"cluster_assign": [0] * len(SIZES)} for split in ("train", "test")}
     used = set()
     for _ in range(ROUNDS):
         chosen = theirs.get_inference_stats(train=True)["cluster_assign"]
