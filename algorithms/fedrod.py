@@ -71,7 +71,7 @@ class FedRoD(FedAvg[HP]):
     ) -> tuple[Tensor, Tensor]:
         """Train models [K, D] and personal heads [K, H]."""
         extras = {"head": heads, "counts": fed.class_counts.to(fed.dtype)}
-        done = fed.train_with(self.step, {"params": params}, extras=extras, **options)
+        done = fed.train(params, step=self.step, extras=extras, keep=("extras",), **options)
         return done.params, done.extras["head"]
 
     def step(self, client: Client, batch: Batch) -> None:
