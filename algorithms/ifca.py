@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.local_training import recalibrate_batch_norm
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
@@ -81,7 +82,7 @@ class IFCA(FedAvg[HP]):
     def newcomer_params(self, state: State, fed: Federation) -> Tensor:
         """Return the best of the models as it is."""
         models = state["theta"][:, None].expand(-1, fed.N, -1)
-        return fed.recalibrate_batch_norm(self.best(fed, models)[0])
+        return recalibrate_batch_norm(fed, self.best(fed, models)[0])
 
 
 @torch.no_grad()
