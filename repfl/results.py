@@ -29,7 +29,6 @@ class ComputedCell(NamedTuple):
     """The committed run; None for a run of the user's own."""
     paper_scale: tuple[str, str] = ("", "")
     """Paper and scale of a committed run."""
-    tier: str = ""
 
 
 def load(
@@ -48,12 +47,11 @@ def load(
     `accuracy` and `floor` are shares of 1, `bytes` those of all messages of a run. `options` are
     the hyper-parameters that are not the method's defaults. `recipe` is named as in the papers'
     grids and in `grids`, files of your own, with what a sweep changes in brackets; of a recipe that
-    stands in none, it says how it differs from the others. `source` is "store" or "measured";
-    `tier` is the evidence for a committed run. `standing` is "current" if a value is of today's
-    versions, else why it is stale, or unknown: `plugins` are the files that registered methods and
-    data of your own. Metrics that recipes ask for beside accuracy are further columns, of the last
-    round. Recipes that are called billing-* are computed for their bytes; their accuracies mean
-    nothing.
+    stands in none, it says how it differs from the others. `source` is "store" or "measured".
+    `standing` is "current" if a value is of today's versions, else why it is stale, or unknown:
+    `plugins` are the files that registered methods and data of your own. Metrics that recipes ask
+    for beside accuracy are further columns, of the last round. Recipes that are called billing-*
+    are computed for their bytes; their accuracies mean nothing.
     """
     from repfl.bench.store.store import Store
 
@@ -88,7 +86,7 @@ def curves(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
 
 COLUMNS = (
     "method", "options", "dataset", "model", "clients", "rounds", "seed", "status", "accuracy",
-    "floor", "bytes", "source", "paper", "scale", "recipe", "tier", "standing", "seconds", "device",
+    "floor", "bytes", "source", "paper", "scale", "recipe", "standing", "seconds", "device",
     "contributor", "commit", "finished", "reason",
 )  # fmt: skip
 
@@ -99,7 +97,6 @@ def _computed_cells(
     """Yield the user's runs, then committed runs, of all papers and scales or of one. Invalid
     ones are left out with a warning.
     """
-    from repfl.bench.evidence.committed.agreement import tiers
     from repfl.bench.evidence.committed.committed_runs import read
     from repfl.bench.grid import grid
 
@@ -118,10 +115,9 @@ def _computed_cells(
         published = read(*paper_scale)
         for problem in published.problems:
             warnings.warn(problem, stacklevel=3)
-        tier_of = tiers(published)
         for cell in published.cells:
             if (line := published.line(cell)) is not None:
-                yield cell, ComputedCell(line.record, line, paper_scale, tier_of[cell])
+                yield cell, ComputedCell(line.record, line, paper_scale)
 
 
 def _stored_cells(
@@ -253,7 +249,6 @@ def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, A
         "paper": paper,
         "scale": scale,
         "recipe": recipe,
-        "tier": computed.tier,
         "standing": _standing(currency, provenance),
         "seconds": (provenance.get("seconds") or {}).get("wall"),
         "device": (provenance.get("platform") or {}).get("device"),

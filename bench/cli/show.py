@@ -111,7 +111,7 @@ def _only_id(prefix: str, ids: Sequence[str], what: str) -> str:
 
 def _published(cell: str, paper: str, scale: str) -> ShownRecord:
     """Return a committed run, and the command of the grid that plans its cell."""
-    from repfl.bench.evidence.committed import agreement, committed_runs
+    from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.grid.plan import Selection, plan
     from repfl.bench.run.record import rerun_options
 
@@ -120,7 +120,7 @@ def _published(cell: str, paper: str, scale: str) -> ShownRecord:
     line = measured.line(cell)
     if not planned or line is None:
         raise UserError(f"{measured.file}: no grid plans cell {cell[:12]} any more")
-    note = f"{agreement.tier(line, measured)}; it came with the code, in {measured.file}"
+    note = f"it came with the code, in {measured.file}"
     if not line.currency.current:
         note += f"; stale: {line.currency.reason}"
     if others := measured.others(line):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence.committed import agreement
 from repfl.bench.evidence.committed.committed_run import Counts, Curve, Line, by_name, counts_of
 from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.store.store import Record, Store
@@ -121,8 +119,3 @@ class CellEvidence:
             return self._library.arrays(record, reduce)
         line = self._measured.line(cell)
         return {} if line is None else line.arrays.get(reduce.__name__, {})
-
-    @cached_property
-    def tiers(self) -> dict[str, str]:
-        """Return the evidence for committed runs, by cell."""
-        return agreement.tiers(self._measured)

@@ -18,7 +18,7 @@ from repfl.bench.grid.methods import entry
 from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import recipe_values
 from repfl.bench.store import versions
-from repfl.paper_tables.core.evidence import STALE, TRIAL, Arrays, Reduce
+from repfl.paper_tables.core.evidence import MEASURED, STALE, TRIAL, Arrays, Reduce
 from repfl.paper_tables.core.statistics.noise import NO_GROUPS, Noise
 
 
@@ -113,7 +113,7 @@ class PlannedEvidence:
     def _tier(self, line: Line | None, origin: Mapping[str, Any], cell: Cell) -> str:
         """Return the evidence for a number, and whether it is stale."""
         if line is not None:
-            tier, currency = self._evidence.tiers[line.cell], line.currency
+            tier, currency = MEASURED, line.currency
         else:
             tier, currency = "", versions.of_record(origin, cell.json)
         return ", ".join(filter(None, (tier, "" if currency.current else STALE)))

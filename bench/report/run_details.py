@@ -12,6 +12,7 @@ from repfl.bench.run.record import rerun_options
 from repfl.bench.store import versions
 from repfl.bench.store.reported import TRAFFIC, reported_curve
 from repfl.bench.store.store import Record
+from repfl.paper_tables.core.evidence import MEASURED
 
 MAX_CURVE_POINTS = 60
 """Approximate number of points that a curve is thinned to; more cannot be seen."""
@@ -42,7 +43,7 @@ def describe_runs(planned: Sequence[Planned], evidence: CellEvidence, again: str
         name = "/".join(reported_curve(record.recipe.evaluation))
         done = record.status == "done"
         run |= {
-            "tier": evidence.tiers[cell] if line else "",
+            "tier": MEASURED if line else "",
             "stale": "" if currency.current else currency.reason,
             "curve": _curve(evidence.curves(cell, [name]).get(name) if done else None),
             "clients": _shares(evidence.counts(cell) if done else None),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 class Recipe(BaseModel):
     dataset: str
+    evaluation: dict[str, Any]
 
 
 class Cell(BaseModel):

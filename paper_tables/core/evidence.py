@@ -179,18 +179,18 @@ def _metrics(cell: pd.Series) -> Mapping[str, Any]:
     return metrics if isinstance(metrics, Mapping) else {}
 
 
-TIERS = ("measured", "confirmed")
-"""Evidence of numbers that came with the code, the weakest first; other numbers have none."""
+MEASURED = "measured"
+"""Mark of numbers that came with the code."""
 STALE = "stale"
 
 
 def tier_of(cells: pd.DataFrame) -> str:
-    """Return the weakest tier among finished cells, and whether any is stale; empty if all were
-    computed here, by today's versions.
+    """Return whether any finished cell came with the code, and whether any is stale; empty if all
+    were computed here, by today's versions.
     """
     pairs = zip(values_of(cells, "status"), values_of(cells, "tier"), strict=True)
     tiers = {tier for status, text in pairs if status == "done" for tier in str(text).split(", ")}
-    return ", ".join([*[text for text in TIERS if text in tiers][:1], *(tiers & {STALE})])
+    return ", ".join(text for text in (MEASURED, STALE) if text in tiers)
 
 
 def why_missing(cells: pd.DataFrame, scale: str) -> str:

@@ -171,7 +171,6 @@ def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
     found = repfl.load(results, paper="fedobp", scale="desk")
     measured = found[found["source"] == "measured"]
     assert set(measured["paper"]) == {"fedobp"}
-    assert set(measured["tier"]) <= {"measured", "recomputed", "confirmed"}
     assert measured["accuracy"].between(0, 1).all()
     line = measured[measured["status"] == "done"].index[0]
     assert repfl.curves(line[:20])["name"].str.startswith("post_agg/").any()

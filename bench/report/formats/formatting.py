@@ -14,11 +14,10 @@ from repfl.paper_tables.core.statistics.verdict import EXACT
 
 MINUS = "\N{MINUS SIGN}"
 PLUS_MINUS = " ± "
-MARKS = {"measured": "ᵐ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
+MARKS = {"measured": "ᵐ", "stale": "ˢ", "desk": "ᵈ"}
 """Marks for the evidence behind a number."""
 MEANING = {
-    "measured": "measured once",
-    "confirmed": "confirmed on another platform, within a point and the noise of a run",
+    "measured": "computed before, and committed with the code",
     "stale": "stale: made by another version of engine, method or rule, or with other data",
     "desk": "reduced run: real data, but fewer rounds, clients or seeds, or a smaller model",
 }

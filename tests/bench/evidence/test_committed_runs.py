@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from repfl.algorithms.core import ENGINE
 from repfl.bench.errors import Corrupt
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.committed import committed_runs
 from repfl.bench.evidence.committed.committed_run import Counts, Curve, Line
+from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
@@ -25,7 +27,7 @@ from repfl.bench.report.formats import render
 from repfl.bench.report.formats.markdown import markdown
 from repfl.bench.report.to_sheet import sheet_of
 from repfl.bench.run.task import Task
-from repfl.bench.store.store import Store
+from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core.result import Absent, Result, Table
 from tests.bench.conftest import GRID, Compute, run_in
 
@@ -72,7 +74,7 @@ def forms(results: list[Result]) -> dict[str, Any]:
     texts = {}
     for r in results:
         assert not isinstance(r, Absent), r.caption
-        if isinstance(r, Table):  # a line is marked by how well it is founded, a record is not
+        if isinstance(r, Table):  # a line is marked, a record is not
             r = replace(r, frame=r.frame.assign(tier=""))
         page = markdown(sheet_of(r, {})) if isinstance(r, Table) else ""
         texts[r.key] = (render.csv(r), page, r.caption, r.notes, r.claims)  # type: ignore[arg-type]
@@ -187,6 +189,42 @@ def test_lines_of_an_older_version_go_once_the_method_is_collected_again(
     collect(items, store if fresh else Store(tmp_path / "empty"), root)
     assert (aged.key in {each.key for each in lines_of(root)}) == left
     assert line.key in {each.key for each in lines_of(root)}
+
+
+def committed(
+    value: float | None,
+    seed: int = 0,
+    platform: str = "here",
+    contributor: str = "founders",
+    finished: str = "2026",
+) -> Line:
+    """An invented line."""
+    recipe = {"dataset": "digits", "model": "tiny", "partition": {}}
+    cell = {"method": "fedavg", "version": 1, "hp": {}, "recipe": recipe, "seed": seed}
+    made = {
+        "platform": {"fingerprint": platform},
+        "contributor": contributor,
+        "finished": finished,
+        "versions": {"engine": ENGINE, "method": 1, "dataset": 1},
+        "digests": {"state": f"{value} {platform}"},
+    }
+    return Line(Record(f"cell {seed}", cell, "done", "", {"value": value}, made), "x")
+
+
+def committed_by(*lines: Line) -> Measured:
+    found = Measured()
+    for each in lines:
+        found.add(each)
+    return found
+
+
+def test_a_current_line_is_shown_before_a_stale_one_and_the_earliest_of_these() -> None:
+    stale = committed(0.1, 1, platform="a", finished="2020")
+    stale.record.provenance["versions"]["engine"] = 0  # type: ignore[index]
+    late, early = (committed(0.2, 1, "b", "x", "2026-2"), committed(0.3, 1, "c", "x", "2026-1"))
+    assert committed_by(stale, late, early).line("cell 1") is early
+    assert committed_by(stale).line("cell 1") is stale
+    assert committed_by(stale).line("cell 2") is None
 
 
 BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
