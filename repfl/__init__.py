@@ -5,11 +5,11 @@
     result = repfl.run("fedavg", "fedpurin/cifar10-dir0.1", seed=0, scale="smoke")
     result.accuracy, result.curves, result.clients
 
-`run` computes one cell and `grid` many; `load`, `curves` and `clients` give what is stored or came
-with the code as data frames; `client_model` and `client_data` give a client's model and data;
-`table` is a paper's table beside ours, `compare` the difference of two of its rows; `methods`,
-`hyperparameters`, `recipes`, `recipe` and `data` say what there is. What cannot be done is a
-`UserError`: one line with the nearest valid choice.
+`run` computes one cell and `grid` many; `open` steps through one by hand. `load`, `curves` and
+`clients` give what is stored or came with the code as data frames; `client_model` and `client_data`
+give a client's model and data; `table` is a paper's table beside ours, `compare` the difference of
+two of its rows; `methods`, `hyperparameters`, `recipes`, `recipe` and `data` say what there is.
+What cannot be done is a `UserError`: one line with the nearest valid choice.
 
 The four folders of the repository are imported below this name, by symbolic links in a clone and as
 ordinary folders in a wheel, so that they live beside packages that are called `datasets` too.
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from repfl.results import clients as clients
     from repfl.results import curves as curves
     from repfl.results import load as load
+    from repfl.stepping import open as open  # noqa: A004
     from repfl.tables import compare as compare
     from repfl.tables import table as table
 
@@ -50,6 +51,7 @@ _PLACES = {
     "repfl.catalog": ["data", "hyperparameters", "methods", "recipe", "recipes"],
     "repfl.models": ["client_data", "client_model"],
     "repfl.results": ["clients", "curves", "load"],
+    "repfl.stepping": ["open"],
     "repfl.tables": ["compare", "table"],
 }
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "hyperparameters",
     "load",
     "methods",
+    "open",
     "recipe",
     "recipes",
     "run",

@@ -196,6 +196,19 @@ def _label(recipe: AnyRecipe) -> str:
     raise UserError("recipes of your own need names: recipes={'mine': {...}}")
 
 
+def resolved_recipe(recipe: AnyRecipe, scale: str, label: str = "recipe") -> Recipe:
+    """Return a recipe by its name at a scale, or one of the user's own as it is."""
+    from repfl.bench.grid.recipes import recipe_from
+
+    if isinstance(recipe, str):
+        return recipe_of(recipe, scale)
+    if scale != "smoke":
+        raise UserError(f"scale={scale!r}: a recipe has a size already; repfl.recipe takes a scale")
+    if isinstance(recipe, Mapping):
+        return recipe_from(python_values(recipe), label)
+    return recipe
+
+
 def _planned(
     method: str,
     recipe: AnyRecipe,
@@ -209,24 +222,17 @@ def _planned(
     from repfl.bench.grid.cell import build_cell, unmet
     from repfl.bench.grid.methods import entry, parse_spec
     from repfl.bench.grid.planned import Planned
-    from repfl.bench.grid.recipes import recipe_from
 
     load_plugins(plugins)
     name, hp = parse_spec(method)
     if entry(name).cls.__module__ == "__main__":
         raise UserError(
             f"method {name!r}: is defined in the running script or notebook; write it to a file and"
-            " pass plugins=['FILE.py'], so that a record can say what computed it"
+            " pass plugins=['FILE.py'], so that a record can say what computed it; repfl.open"
+            " steps through it as it is, and stores nothing"
         )
-    if isinstance(recipe, str):
-        resolved, arguments = recipe_of(recipe, scale), f"{recipe!r}, {seed}, scale={scale!r}"
-    elif scale != "smoke":
-        raise UserError(f"scale={scale!r}: a recipe has a size already; repfl.recipe takes a scale")
-    else:
-        if isinstance(recipe, Mapping):
-            recipe = recipe_from(python_values(recipe), label)
-        resolved = recipe
-        arguments = ""
+    resolved = resolved_recipe(recipe, scale, label)
+    arguments = f"{recipe!r}, {seed}, scale={scale!r}" if isinstance(recipe, str) else ""
     cell = build_cell(name, hp, resolved, python_values(seed))
     arguments = arguments or f"{cell.json['recipe']}, {seed}"
     settings = {name: options[name] for name in ("precision", "stack") if name in options}

@@ -104,6 +104,13 @@ class Federation:
         self.masks_counted: dict[str, Tensor] = {}
         self.mask_watchers: list[Callable[[str, Tensor], None]] = []
 
+    def __repr__(self) -> str:
+        where = str(self.dtype).removeprefix("torch.")
+        return (
+            f"<Federation: {self.N} clients, {self.K} active, round {self.round} of {self.rounds},"
+            f" {self.D:,} numbers in a model, {where} on {self.device}>"
+        )
+
     # -- who and when ------------------------------------------------------------------------------
 
     @property

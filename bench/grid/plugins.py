@@ -19,6 +19,7 @@ from repfl.bench.errors import UserError, no_name, with_class
 from repfl.bench.grid import grid
 from repfl.bench.grid.process_state import changed_setting, preserve_random_state, settings
 from repfl.bench.grid.schema import NAME
+from repfl.bench.grid.source_digest import code_digest, file_digest
 from repfl.datasets.core.paths import real_path
 
 GROUP = "repfl"
@@ -26,11 +27,14 @@ GROUP = "repfl"
 _loaded: dict[str, str] = {}
 """What is loaded, with the hash that a file had then."""
 _origins: dict[tuple[str, str], Path] = {}
-_digests: dict[tuple[str, str], str] = {}
+_digests: dict[tuple[str, str], tuple[str, str]] = {}
+"""Hashes of the code and of the whole file of what a plug-in registered."""
 
 
 def load(paths: Sequence[str] = ()) -> None:
-    """Load these files and folders and all installed packages, each once per process."""
+    """Load these files and folders and all installed packages, each once per process; a file of
+    methods that has changed is loaded again.
+    """
     for point in entry_points(group=GROUP):
         if point.value not in _loaded:
             _load_point(point)
@@ -39,9 +43,10 @@ def load(paths: Sequence[str] = ()) -> None:
         path = real_path(text)
         if str(path) not in _loaded:
             (_load_paper if path.is_dir() else _load_file)(path, f"plugin {path}")
-            _loaded[str(path)] = "" if path.is_dir() else _file_digest(path)
-        elif path.is_file() and _file_digest(path) != _loaded[str(path)]:
-            raise UserError(f"plugin {path}: has changed since it was loaded; restart Python")
+            _loaded[str(path)] = "" if path.is_dir() else file_digest(path)
+        elif path.is_file() and file_digest(path) != _loaded[str(path)]:
+            _reload(path)
+            _loaded[str(path)] = file_digest(path)
 
 
 def origin(kind: str, name: str) -> Path | None:
@@ -50,7 +55,16 @@ def origin(kind: str, name: str) -> Path | None:
 
 
 def digest(kind: str, name: str) -> str:
-    """Return the hash that a plug-in's file had when it was loaded; empty for what is built in."""
+    """Return the hash of a plug-in's code when it was loaded; empty for what is built in."""
+    return _digests_of(kind, name)[0]
+
+
+def old_digest(kind: str, name: str) -> str:
+    """Return the hash of a plug-in's whole file, which older records have."""
+    return _digests_of(kind, name)[1]
+
+
+def _digests_of(kind: str, name: str) -> tuple[str, str]:
     if kind == "method" and (kind, name) not in _digests:
         from repfl.algorithms.core.method import methods
 
@@ -58,8 +72,12 @@ def digest(kind: str, name: str) -> str:
         module = methods()[name].cls.__module__
         file = getattr(sys.modules.get(module), "__file__", None)
         ours = module.startswith("repfl.algorithms.") or file is None
-        _digests[kind, name] = "" if ours else _file_digest(Path(str(file)))
-    return _digests.get((kind, name), "")
+        _digests[kind, name] = ("", "") if ours else _both_digests(Path(str(file)))
+    return _digests.get((kind, name), ("", ""))
+
+
+def _both_digests(file: Path) -> tuple[str, str]:
+    return code_digest(file), file_digest(file)
 
 
 def files(plugins: Sequence[str]) -> list[str]:
@@ -76,6 +94,31 @@ def _load_point(point: EntryPoint) -> None:
     folder = Path(str(module.__file__)).parent
     if hasattr(module, "__path__") and (folder / "grid.toml").is_file():
         _load_paper(folder, what)
+
+
+RELOADED = ("method", "metric")
+"""Kinds of which nothing is cached in a process. Clients of data, models and rules are."""
+
+
+def _reload(path: Path) -> None:
+    """Load a file again that has changed; what it registered before stays if it cannot be."""
+    what, kinds = f"plugin {path}", registries()
+    old = [key for key, file in _origins.items() if file == path and key[1] in kinds[key[0]]]
+    for kind, name in old:
+        if kind not in RELOADED:
+            raise UserError(
+                f"{what}: has changed since it was loaded, and it has the {kind} {name!r}, whose"
+                " clients are cached; restart Python, or keep methods in a file of their own"
+            )
+    values = {key: kinds[key[0]].pop(key[1]) for key in old}
+    try:
+        _load_file(path, what)
+    except UserError:
+        for (kind, name), value in values.items():
+            kinds[kind][name] = value
+        raise
+    for key in [key for key in old if key[1] not in kinds[key[0]]]:
+        del _origins[key], _digests[key]
 
 
 def _load_file(path: Path, what: str) -> None:
@@ -188,12 +231,7 @@ def _importing(what: str, path: Path | None = None) -> Iterator[list[Path]]:
         raise
     for file in files:
         _origins.update(dict.fromkeys(added, file))
-        _digests.update(dict.fromkeys(added, _file_digest(file)))
-
-
-def _file_digest(file: Path) -> str:
-    """Hash a file twice, as in stored records."""
-    return sha256(sha256(file.read_bytes()).digest()).hexdigest()
+        _digests.update(dict.fromkeys(added, _both_digests(file)))
 
 
 def line_in(error: BaseException) -> str:

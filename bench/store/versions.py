@@ -8,7 +8,7 @@ hashed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -55,7 +55,12 @@ def _registered(kind: str, name: str, registered: Mapping[str, Any]) -> Any:
     return registered[name]
 
 
-def _plugin(method: str, recipe: Mapping[str, Any], rule: str | None) -> dict[str, str]:
+def _plugin(
+    method: str,
+    recipe: Mapping[str, Any],
+    rule: str | None,
+    digest: Callable[[str, str], str] = plugins.digest,
+) -> dict[str, str]:
     """Return one hash of all plug-ins that a cell uses; empty if it uses none."""
     components = [
         ("method", method),
@@ -64,8 +69,14 @@ def _plugin(method: str, recipe: Mapping[str, Any], rule: str | None) -> dict[st
         ("partition", rule),
         *(("metric", name) for name in (recipe.get("evaluation") or {}).get("metrics") or ()),
     ]
-    digests = {plugins.digest(kind, str(name)) for kind, name in components} - {""}
+    digests = {digest(kind, str(name)) for kind, name in components} - {""}
     return {PLUGIN: sha256(" ".join(sorted(digests)).encode()).hexdigest()} if digests else {}
+
+
+def _old_plugin(cell: Mapping[str, Any]) -> str | None:
+    """Return the hash of a cell's plug-ins in records that hashed whole files."""
+    rule = (cell["recipe"].get("partition") or {}).get("rule")
+    return _plugin(cell["method"], cell["recipe"], rule, plugins.old_digest).get(PLUGIN)
 
 
 def of_record(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
@@ -101,7 +112,7 @@ def currency(recorded: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
     ]
     if differing:
         return Currency(False, f"made by {', '.join(differing)}")
-    if recorded.get(PLUGIN) != current.get(PLUGIN):
+    if recorded.get(PLUGIN) not in (current.get(PLUGIN), _old_plugin(cell)):
         changed = "has changed since" if PLUGIN in current else "is not loaded"
         return Currency(False, f"a plug-in that it was made with {changed}")
     return Currency(True)

@@ -384,3 +384,62 @@ def test_a_failure_is_an_exception_of_a_run_and_a_row_of_a_grid(
     found = repfl.grid(["test-raise", "fedavg"], {"m": OWN}, plugins=[FAULTY], results=tmp_path)
     assert list(found["status"]) == ["failed", "done"]
     assert found["reason"].iloc[0]
+
+
+# -- stepping by hand ------------------------------------------------------------------------------
+
+
+def test_a_run_opened_and_stepped_is_the_run_that_is_stored(results: Path) -> None:
+    run = repfl.open("fedper", OWN, seed=1, stack=0)
+    assert repr(run.fed).startswith("<Federation: 2 clients, 2 active, round 0 of 2, 2,")
+    states = [run.state]
+    while not run.done:
+        run.step()
+        states.append(run.state)
+    assert len(states) == 3
+    stored = repfl.run("fedper", OWN, seed=1, results=results).curves
+    last = {name: value for round_, name, value in run.rows if round_ == 2}
+    assert last["post_agg/mean"] == stored.loc[2, "post_agg/mean"]
+
+
+def test_a_class_of_a_notebook_is_stepped_without_a_file() -> None:
+    from dataclasses import dataclass
+
+    from repfl.algorithms.core.method import param
+    from repfl.algorithms.fedavg import FedAvg
+
+    @dataclass(frozen=True)
+    class HP:
+        kept: float = param(0.5, "share of the old model", ge=0, le=1)
+
+    class Slow(FedAvg):  # type: ignore[misc]
+        def round(self, state, fed):  # type: ignore[no-untyped-def]
+            before = state["theta"].clone()
+            state = super().round(state, fed)
+            kept = self.hp.kept
+            return {**state, "theta": kept * before + (1 - kept) * state["theta"]}
+
+    Slow.HP = HP
+    common, slow = repfl.open("fedavg", OWN), repfl.open(Slow, OWN, hp={"kept": 1})
+    first = slow.state["theta"].clone()
+    for run in (common, slow):
+        run.step()
+    assert torch.equal(slow.state["theta"], first)
+    assert not torch.equal(common.state["theta"], first)
+    for wrong in (3, object):
+        with pytest.raises(repfl.UserError, match="a method's name, or a class"):
+            repfl.open(wrong, OWN)
+    with pytest.raises(repfl.UserError, match="kept"):
+        repfl.open(Slow, OWN, hp={"kept": 2})
+
+
+def test_an_edited_file_of_a_method_is_computed_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    template = ROOT / "bench" / "templates" / "method" / "my_method.py"
+    text = template.read_text().replace("my-method", "edited")
+    file.write_text(text)
+    one = repfl.open("edited", OWN, plugins=file)
+    file.write_text(text + "\nEDITED = True\n")
+    two = repfl.open("edited", OWN, plugins=[file])
+    assert type(one.method) is not type(two.method)
+    assert sys.modules[type(two.method).__module__].EDITED

@@ -19,6 +19,7 @@ from repfl.bench.errors import UserError
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import from_json
+from repfl.bench.grid.source_digest import code_digest
 from repfl.bench.store import versions
 from repfl.bench.store.store import Store
 from tests.bench.conftest import Here, stored
@@ -102,13 +103,83 @@ def load_again(files: Iterable[Path]) -> None:
     plugins.load([str(file) for file in files])
 
 
-def test_a_file_that_changes_after_it_was_loaded_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_methods_that_changes_is_loaded_again(tmp_path: Path) -> None:
     plugin = start("method", tmp_path)
     plugins.load([str(plugin)])
+    first, methods = plugins.digest("method", "try-method"), plugins.registries()["method"]
+    before = methods["try-method"].cls
+    text = plugin.read_text()
+    plugin.write_text(f"{text}\nx = 1\n")
     plugins.load([str(plugin)])
-    plugin.write_text(plugin.read_text() + "\n")
-    with pytest.raises(UserError, match="has changed since it was loaded; restart Python"):
+    after = methods["try-method"].cls
+    assert after is not before
+    assert plugins.digest("method", "try-method") != first
+    # what cannot be loaded leaves what there was
+    plugin.write_text(f"{text}\nx = = 1\n")
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"try_method.py:[0-9]+: SyntaxError"):
+            plugins.load([str(plugin)])
+    assert methods["try-method"].cls is after
+    plugin.write_text(text.replace("try-method", "other-name"))
+    plugins.load([str(plugin)])
+    assert "try-method" not in methods
+    assert methods["other-name"].cls.__module__ == after.__module__
+    assert plugins.origin("method", "try-method") is None
+
+
+def test_a_file_with_a_model_that_changes_is_refused(tmp_path: Path) -> None:
+    plugin = tmp_path / "net.py"
+    plugin.write_text(NET)
+    plugins.load([str(plugin)])
+    plugin.write_text(f"{NET}\n")
+    with pytest.raises(UserError, match=r"has the model 'try-model'.*restart Python"):
         plugins.load([str(plugin)])
+
+
+CODE = '''
+"""A method."""
+
+import math
+
+
+class A:
+    """What it does."""
+
+    x = 1  # one
+
+    def f(self):
+        """Return
+        a text.
+        """
+        return """a # no comment
+
+        b"""
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("x = 1  # one", "x = 1", True),
+        ("import math\n", "# Why\n\nimport math\n", True),
+        ("What it does.", "What it did.", True),
+        ("Return\n        a text.", "Return it.", True),
+        ("x = 1", "x = 2", False),
+        ("# no comment", "# a comment", False),
+        ("\n\n        b", "\n        b", False),
+        ("import math", "import sys", False),
+        ("return ", "x = 1; return ", False),
+    ],
+)
+def test_only_code_changes_the_hash_of_a_plugin(
+    tmp_path: Path, old: str, new: str, same: bool
+) -> None:
+    file, digests = tmp_path / "mine.py", []
+    assert old in CODE
+    for text in (CODE, CODE.replace(old, new, 1)):
+        file.write_text(text)
+        digests.append(code_digest(file))
+    assert (digests[0] == digests[1]) is same
 
 
 def test_the_files_that_a_method_declares_are_part_of_its_cells(here: Here, tmp_path: Path) -> None:
