@@ -14,6 +14,7 @@ from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.statistics.verdict import MARGIN
+from repfl.paper_tables.fedobp import finetuned
 from repfl.paper_tables.fedobp.settings import (
     ALPHAS,
     BASELINES,
@@ -132,7 +133,8 @@ def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         best(OURS, BASELINES, everywhere),
     )
     first = judge(frame, evidence.scale, lead)
-    return *protocol_claims(evidence, frame), first, *margins(evidence, frame, TABLE3)
+    tuned = finetuned.claim(evidence.scale)
+    return *protocol_claims(evidence, frame), first, *margins(evidence, frame, TABLE3), tuned
 
 
 def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:

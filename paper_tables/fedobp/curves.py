@@ -18,7 +18,7 @@ from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Figure
 from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedobp import ablation, accuracy, convergence, logs, trajectories
-from repfl.paper_tables.fedobp.printed_curves import WINDOW, smooth
+from repfl.paper_tables.fedobp.drawn_curves import WINDOW, smooth
 from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, OURS, PAPER, PRINTED, SAME_DATA, key
 
 COHORT = (
@@ -67,8 +67,9 @@ LOGGED = (
     " two are not to be subtracted."
 )
 ANOTHER_SETTING = (
-    "The figure's own curves are the authors' logs, smoothed, with momentum 0.7. Our lines are the"
-    " runs of Tables III and IV, without momentum: another setting than the figure's. README, 2."
+    "The curves of this figure in the authors' repository are their logs, smoothed, with momentum"
+    " 0.7. Our lines are the runs of Tables III and IV, without momentum: another setting. README,"
+    " 2."
 )
 SHORT = (
     f"Runs of fewer than {WINDOW} scored rounds are not smoothed; of those below the paper scale,"

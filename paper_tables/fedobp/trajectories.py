@@ -1,4 +1,4 @@
-"""Our runs beside the drawn curves of figures 2 and 3, round by round.
+"""Our runs beside the curves of figures 2 and 3 in the authors' repository, round by round.
 
 The drawn curves are logs with momentum 0.7. Our runs of Tables III and IV have none; runs of sixty
 rounds have 0.7 and 0.9.
@@ -14,7 +14,7 @@ import pandas as pd
 from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.statistics.trajectory import compare_curves
-from repfl.paper_tables.fedobp.printed_curves import drawn, smooth
+from repfl.paper_tables.fedobp.drawn_curves import drawn, smooth
 from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, PRINTED, key
 
 POINT = "start/pooled"

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import savgol_filter
 
-from repfl.paper_tables.fedobp.printed_curves import FOLDER, ORDER, WINDOW
+from repfl.paper_tables.fedobp.drawn_curves import FOLDER, ORDER, WINDOW
 
 METHODS = {
     "1f77b4": "Local-Only", "ff7f0e": "FedAvg", "2ca02c": "FedPer", "d62728": "APFL",

@@ -1,4 +1,5 @@
-"""The curves of the authors' vector figures 2, 3 and 5, as numbers.
+"""The curves of the vector figures in the authors' repository, as numbers: earlier versions of the
+paper's figures 2, 3, 5, of its sweeps (figure 4) and layer shares (figure 6).
 
 `published/figure_*.csv.gz` were read from uglyghost/FedOBP_results at f64b10a (`figures/*.pdf`) by
 `studies/figures.py`. A drawn curve is a log: the accuracy of a round's participants before they
