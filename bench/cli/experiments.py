@@ -196,12 +196,17 @@ def _report(
     code.
     """
     from repfl.bench.cli import printing
-    from repfl.bench.report import build
+    from repfl.bench.report import build, unchanged
     from repfl.bench.store.store import Store
 
     if style not in STYLES:
         raise unknown("style", style, STYLES)
     store = Store(results)
+    files = [Path(path) for path in (*(chosen.plugin or ()), *(chosen.grid or ()))]
+    inputs = unchanged.digest((chosen, str(real_path(store.root)), style), store, files)
+    if (earlier := unchanged.ending(out, inputs)) is not None:
+        print(f"report: {real_path(out / 'index.html')}, as written before: nothing has changed")
+        return earlier
     with waiting("writing the report"):
         request = _request(chosen, store)
         narrowed = bool(chosen.method or chosen.dataset or chosen.column or chosen.cell)
@@ -209,7 +214,9 @@ def _report(
         request = replace(request, narrowed=narrowed, again=options, style=style)
         written = build.report(request, store, out)
     printing.show_report(written)
-    return written.runs, FAILED if written.failed else FINDING if written.problems else 0
+    code = FAILED if written.failed else FINDING if written.problems else 0
+    unchanged.remember(out, inputs, unchanged.Ending(written.runs, code))
+    return written.runs, code
 
 
 def _request(chosen: Chosen, store: Store) -> build.Request:

@@ -6,62 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repfl.paper_tables.core.statistics.verdict import EXACT
-
-BLANK = "\N{EN DASH}"
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number of a table, or one that a figure shows."""
-
-    id: str
-    """Its address within the artefact."""
-    row: str
-    column: str
-    where: str
-    """The column's name for readers."""
-    published: str = ""
-    ours: str = ""
-    interval: str = ""
-    difference: str = ""
-    seeds: int = 0
-    verdict: str = ""
-    mark: str = ""
-    kind: str = ""
-    basis: str = ""
-    tier: str = ""
-    founded: str = ""
-    reason: str = ""
-    scale: str = ""
-    method: str = ""
-    source: str = ""
-    unit: str = ""
-    ids: tuple[str, ...] = ()
-    ours_mark: str = ""
-    published_mark: str = ""
-    value: float | None = None
-    printed: float | None = None
-    gap: float | None = None
-    low: float | None = None
-    high: float | None = None
-    floor: float | None = None
-    ours_low: float | None = None
-    ours_high: float | None = None
-
-    @property
-    def measured(self) -> bool:
-        return self.value is not None
-
-    @property
-    def shown(self) -> str:
-        """Return ours; if it needs training, with its number of runs and its evidence."""
-        counted = self.measured and self.kind not in EXACT
-        return f"{self.ours} ({self.seeds}){self.founded}" if counted else self.ours or BLANK
-
-    @property
-    def verdict_with_mark(self) -> str:
-        return " · ".join(filter(None, (self.verdict, self.mark)))
+from repfl.bench.report.numbers import Number
 
 
 @dataclass(frozen=True)

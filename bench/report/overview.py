@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repfl.bench.report.artefact_data import ArtefactData, ClaimData, Number
+from repfl.bench.report.artefact_data import ArtefactData, ClaimData
+from repfl.bench.report.numbers import Number
 from repfl.paper_tables.core.counting import is_number, is_printed, split
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Kind, Verdict
 
@@ -64,8 +65,8 @@ def dots(sheet: ArtefactData) -> list[Dot]:
         Dot(
             number.verdict,
             f"{sheet.page}#{number.id}",
-            f"{number.row}, {number.where}: {_reported(number)} {number.published}, "
-            + (f"ours {number.ours}, {number.verdict}" if number.measured else "not measured"),
+            f"{number.row}, {number.where}: {_reported(number)} {number.printed_text}, "
+            + (f"ours {number.ours_text}, {number.verdict}" if number.measured else "not measured"),
         )
         for number in sheet.printed
         if is_number(number.kind)
@@ -91,7 +92,7 @@ def differing(sheets: Sequence[ArtefactData]) -> list[tuple[ArtefactData, Number
 
 
 def _relative_gap(number: Number) -> float:
-    return abs(number.gap or 0.0) / max(abs(number.printed or 0.0), 1e-9)
+    return abs(number.difference or 0.0) / max(abs(number.printed or 0.0), 1e-9)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report.artefact_data import BLANK, Number
 from repfl.bench.report.claim_words import standing
+from repfl.bench.report.formats.formatting import BLANK
+from repfl.bench.report.numbers import Number
 from repfl.bench.report.to_sheet import sheet_of
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.published import read_published
@@ -138,18 +139,18 @@ def _numbers(result: Result) -> list[Number]:
 def _number_lines(result: Result, number: Number, again: str) -> Iterator[str]:
     yield f"{result.paper}/{number.source} at the {result.scale} scale ({result.key})"
     yield f"  {number.row}, {number.where}: {_figures(number)}"
-    gap = f" {number.difference}" if number.difference else ""
+    gap = f" {number.difference_text}" if number.difference_text else ""
     how = "; see bench/STATISTICS.md" if gap else ""
     yield f"  {number.verdict} ({number.kind}){gap}: {number.basis or 'no number of ours'}{how}"
-    if number.ids:
-        yield f"  cells: {' '.join(each[:12] for each in number.ids)} (`repfl show CELL`)"
+    if number.runs:
+        yield f"  cells: {' '.join(each[:12] for each in number.runs)} (`repfl show CELL`)"
     yield from _commands(result, again, number)
 
 
 def _figures(number: Number) -> str:
     stale = ", stale" * ("stale" in number.tier)
     runs = f" ({number.seeds} run{'s' * (number.seeds > 1)}{stale})" if number.seeds else ""
-    return f"reported {number.published}, ours {number.ours or BLANK}{runs}"
+    return f"reported {number.printed_text}, ours {number.ours_text or BLANK}{runs}"
 
 
 def _commands(result: Result, again: str, number: Number | None = None) -> Iterator[str]:
@@ -161,7 +162,7 @@ def _commands(result: Result, again: str, number: Number | None = None) -> Itera
         yield f"  no cell of this row and column at this scale; all: repfl plan {selection}{again}"
         return
     cell_options = "".join(f" --cell {each}" for each in cells)
-    run, fresh = ("re-run", " --fresh") if number and number.ids else ("run", "")
+    run, fresh = ("re-run", " --fresh") if number and number.runs else ("run", "")
     yield f"  {run}: repfl reproduce {selection}{cell_options}{again}{fresh}"
 
 
@@ -169,7 +170,7 @@ def _cells_behind(result: Result, number: Number) -> Sequence[str]:
     """Return the cells of a number; none if no cell is of its row and column."""
     planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
     key = number.row, number.column
-    return number.ids or [each.cell.id for each in planned if (each.row, each.column) == key]
+    return number.runs or [each.cell.id for each in planned if (each.row, each.column) == key]
 
 
 def all_claims() -> list[dict[str, Any]]:

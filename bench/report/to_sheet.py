@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from math import isfinite, nan
+from math import nan
 from typing import Any
 
 import pandas as pd
 
 from repfl.bench.report import claim_words
-from repfl.bench.report.artefact_data import BLANK, ArtefactData, Head, Number, Order
+from repfl.bench.report.artefact_data import ArtefactData, Head, Order
 from repfl.bench.report.formats import formatting
-from repfl.bench.report.links import addressed, slug
+from repfl.bench.report.numbers import of_result
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.drawing import captions
 from repfl.paper_tables.core.result import Column, Figure, Result, Table
@@ -36,44 +36,35 @@ def sheet_of(
         **fields,
     }
     if isinstance(result, Figure):
-        shown = tuple(_points(result.data, printed))
-        if result.scale == "smoke":  # nothing reported stands beside toy runs
-            shown = tuple(number for number in shown if number.kind in EXACT)
+        shown = of_result(result, printed)
         return ArtefactData(
             **base, numbers=shown, judged=bool(shown), lines=_lines(result.data), alt=result.alt
         )
     return (
-        ArtefactData(**base, **_tabled(result, style))
+        ArtefactData(**base, **_tabled(as_toy(result), printed, style))
         if isinstance(result, Table)
         else ArtefactData(**base)
     )
 
 
-def _tabled(table: Table, style: str) -> dict[str, Any]:
+def _tabled(table: Table, printed: Mapping[str, Mapping[str, Any]], style: str) -> dict[str, Any]:
     """Return the fields that only tables have."""
-    table, alone = as_toy(table), style == "paper"
-    best = {side: formatting.marks(table, side, alone=alone) for side in ("ours", "published")}
-    floors = formatting.floors(table)
+    floors, numbers = formatting.floors(table), of_result(table, printed, style)
     columns = {column.key: _head(column, floors) for column in table.layout.columns}
-    cells = [cell for _, cell in table.frame.iterrows() if cell["column"] in columns]
-    ids = addressed(f"{slug(cell['row'])}.{slug(cell['column'])}" for cell in cells)
     return {
         "remarks": tuple(tables.remarks(table.frame, table.layout.columns)),
-        "numbers": tuple(
-            _number(id_, cell, columns[cell["column"]], best)
-            for id_, cell in zip(ids, cells, strict=True)
-        ),
+        "numbers": numbers,
         "columns": tuple(columns.values()),
         "rows": tuple(table.layout.rows),
         "aside": tuple(table.layout.aside),
         "corner": table.layout.corner,
-        "legend": formatting.legend(table.frame),
+        "legend": formatting.legend({word for number in numbers for word in number.evidence}),
         "judged": table.printed,
         "orders": tuple(
             Order(
                 columns[o.column].name,
                 str(o.rows),
-                BLANK if o.tau is None else formatting.signed(o.tau),
+                formatting.BLANK if o.tau is None else formatting.signed(o.tau),
                 ", ".join(o.winners_published),
                 ", ".join(o.winners),
             )
@@ -95,70 +86,6 @@ def _head(column: Column, floors: Mapping[str, float]) -> Head:
         column.digits,
         formatting.plain(floors[column.key], column.digits) if has_floor else "",
     )
-
-
-def _number(id_: str, cell: pd.Series, head: Head, best: Mapping[str, Any]) -> Number:
-    key, digits = (cell["row"], head.key), head.digits
-    return Number(
-        id_,
-        cell["row"],
-        head.key,
-        head.name,
-        **_common(cell, digits),
-        interval=formatting.between(cell["low"], cell["high"], digits),
-        founded=formatting.founded(cell),
-        tier=_text(cell["tier"]),
-        method=_text(cell["method"]),
-        unit=head.unit,
-        ids=tuple(cell["ids"]),
-        ours_mark=best["ours"].get(key, ""),
-        published_mark=best["published"].get(key, ""),
-        floor=_finite(cell["floor"]),
-        ours_low=_finite(cell["low"]),
-        ours_high=_finite(cell["high"]),
-    )
-
-
-def _common(cell: Any, digits: int) -> dict[str, Any]:
-    """Return the fields that numbers of tables and of figures have in common."""
-    return {
-        "published": formatting.published(cell, digits) if cell["source"] else "",
-        "ours": formatting.spread(cell["ours"], cell["std"], digits)
-        if _is_number(cell["ours"])
-        else "",
-        "difference": formatting.gap(cell, digits),
-        "seeds": int(cell["seeds"]) if _is_number(cell["seeds"]) else 0,
-        "verdict": _text(cell["verdict"]),
-        "mark": _text(cell["mark"]),
-        "kind": _text(cell["kind"]),
-        "basis": _text(cell["basis"]),
-        "reason": _text(cell.get("reason", "")),
-        "scale": _text(cell.get("scale", "")),
-        "source": _text(cell["source"]),
-        "value": _finite(cell["ours"]),
-        "printed": _finite(cell["published"]),
-        "gap": _finite(cell["difference"]),
-        "low": _finite(cell["gap_low"]),
-        "high": _finite(cell["gap_high"]),
-    }
-
-
-def _points(data: pd.DataFrame, printed: Mapping[str, Mapping[str, Any]]) -> Iterable[Number]:
-    """Yield the published numbers that a figure shows."""
-    if not {"source", "verdict", "kind", "ours"} <= set(data.columns):
-        return
-    published = data[data["source"] != ""].assign(printed="", published_std=float("nan"))
-    rows = [printed.get(str(source), {}) for source in published["source"]]
-    names = (
-        slug(f"{row.get('method', '')} {row.get('dataset', '')} {row.get('setting', '')}")
-        for row in rows
-    )
-    cells = (cell for _, cell in published.iterrows())
-    for cell, row, id_ in zip(cells, rows, addressed(names), strict=True):
-        where = ", ".join(filter(None, (str(row.get(k, "")) for k in ("dataset", "setting"))))
-        yield Number(
-            id_, str(row.get("method", "")), str(cell["column"]), where, **_common(cell, 2)
-        )
 
 
 def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
@@ -192,16 +119,8 @@ def _summary(frame: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     return (head, *lines)
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and value == value
-
-
-def _finite(value: Any) -> float | None:
-    return round(float(value), 6) if _is_number(value) and isfinite(value) else None
 
 
 # -- toy runs --------------------------------------------------------------------------------------

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import isfinite
-from typing import Any, Literal
+from typing import Literal
 
-import pandas as pd
-
-from repfl.bench.report.artefact_data import BLANK
 from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.core.statistics.seeds import common_floor, mixed
 from repfl.paper_tables.core.statistics.verdict import EXACT
 
-MINUS = "\N{MINUS SIGN}"
+BLANK, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 PLUS_MINUS = " ± "
 MARKS = {"measured": "ᵐ", "stale": "ˢ", "desk": "ᵈ"}
 """Marks for the evidence behind a number."""
@@ -45,44 +43,10 @@ def spread(value: float, std: float, digits: int = 2) -> str:
     )
 
 
-def published(cell: pd.Series, digits: int) -> str:
-    """Return the paper's number, or what it prints instead."""
-    if not isfinite(cell["published"]):
-        return str(cell["printed"]) or BLANK
-    return spread(cell["published"], cell["published_std"], digits)
-
-
-def founded(cell: pd.Series) -> str:
-    """Return the marks for the evidence behind a number, and for the desk's scale."""
-    return "".join(MARKS[word] for word in _marked(cell))
-
-
-def _marked(cell: Any) -> list[str]:
-    """Return the keys of a number's marks. One without runs, such as a size, has none."""
-    desk = ["desk"] if cell.get("scale") == "desk" and cell["kind"] not in EXACT else []
-    has_runs = isfinite(cell["ours"]) and len(cell["ids"]) > 0
-    return [*_words(cell.get("tier")), *desk] if has_runs else []
-
-
-def _words(tier: object) -> list[str]:
-    """Return a tier as words; none if the number was computed here, or there is none."""
-    return [word for word in tier.split(", ") if word] if isinstance(tier, str) else []
-
-
-def legend(frame: pd.DataFrame) -> str:
+def legend(words: Collection[str]) -> str:
     """Return what the marks of a table mean; empty if there are none."""
-    words = {word for cell in frame.to_dict("records") for word in _marked(cell)}
     meanings = "; ".join(f"{MARKS[word]} {MEANING[word]}" for word in MARKS if word in words)
     return f"Marks beside our numbers: {meanings}." if meanings else ""
-
-
-def gap(cell: pd.Series, digits: int) -> str:
-    """Return the difference and its interval; empty if the two sides are not comparable."""
-    if not isfinite(cell["difference"]):
-        return ""
-    return signed(cell["difference"], digits) + between(
-        cell["gap_low"], cell["gap_high"], digits, " [{}, {}]"
-    )
 
 
 MIN_P_VALUE = 0.001

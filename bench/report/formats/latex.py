@@ -10,10 +10,11 @@ from textwrap import wrap as fold
 
 import pandas as pd
 
-from repfl.bench.report.artefact_data import ArtefactData, Number
+from repfl.bench.report.artefact_data import ArtefactData
 from repfl.bench.report.formats.formatting import BLANK, MINUS, PLUS_MINUS
 from repfl.bench.report.formats.formatting import MARKS as EVIDENCE_MARKS
 from repfl.bench.report.formats.markdown import grid_of
+from repfl.bench.report.numbers import Number
 from repfl.paper_tables.core.statistics.verdict import EXACT, Verdict
 
 WIDTH, ROWS, HEAD = 96, 24, 14
@@ -120,13 +121,13 @@ def _both(number: Number) -> str:
     if not number.source:
         return ours
     letter = LETTERS.get(number.verdict)
-    reported = MARKS[number.published_mark] % escape(number.published)
+    reported = MARKS[number.printed_mark] % escape(number.printed_text)
     return rf"\shortstack{{{ours}{f'$^{{{letter}}}$' if letter else ''}\\{reported}}}"
 
 
 def _ours(number: Number) -> str:
     """Return ours with the standard deviation over seeds."""
-    return MARKS[number.ours_mark] % escape(number.ours or BLANK)
+    return MARKS[number.ours_mark] % escape(number.ours_text or BLANK)
 
 
 def _notes(sheet: ArtefactData, style: str) -> Iterator[str]:
@@ -138,8 +139,8 @@ def _notes(sheet: ArtefactData, style: str) -> Iterator[str]:
             yield f"Ours (runs) over the reported number. {'; '.join(letters)}."
         yield from filter(None, [sheet.legend])
         return
-    done = [number for number in sheet.numbers if number.measured and number.ids]
-    counts = sorted({number.seeds for number in done if PLUS_MINUS in number.ours})
+    done = [number for number in sheet.numbers if number.measured and number.runs]
+    counts = sorted({number.seeds for number in done if PLUS_MINUS in number.ours_text})
     if counts:
         yield f"Mean and standard deviation over {' or '.join(map(str, counts))} runs."
     small = [number for number in done if number.scale != "paper" and number.kind not in EXACT]

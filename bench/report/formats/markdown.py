@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from repfl.bench.report.artefact_data import ArtefactData, Number
+from repfl.bench.report.artefact_data import ArtefactData
+from repfl.bench.report.numbers import Number
 
 Cell = Callable[[Number], str]
 
@@ -58,8 +59,8 @@ ORDERS = ["Does the order of the rows hold?", "rows", "Kendall's τ", "best, rep
 def _markdown_cell(number: Number) -> str:
     lines = [MARKED[number.ours_mark].format(name(number.shown))]
     if number.source:
-        judged = " ".join(filter(None, (number.difference, number.verdict_with_mark)))
-        lines += [MARKED[number.published_mark].format(name(number.published)), name(judged)]
+        judged = " ".join(filter(None, (number.difference_text, number.verdict_with_mark)))
+        lines += [MARKED[number.printed_mark].format(name(number.printed_text)), name(judged)]
     return "<br>".join(lines)
 
 

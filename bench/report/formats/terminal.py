@@ -11,7 +11,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from repfl.bench.report import overview
-from repfl.bench.report.artefact_data import BLANK, ArtefactData, Head, Number
+from repfl.bench.report.artefact_data import ArtefactData, Head
+from repfl.bench.report.formats.formatting import BLANK
+from repfl.bench.report.numbers import Number
 from repfl.paper_tables.core.statistics.verdict import Verdict
 
 COLOURS = {
@@ -109,10 +111,12 @@ def _text(cell: Number | None) -> Text:
     if cell is None:
         return text
     if cell.source:
-        text.append(cell.published or BLANK, STYLES[cell.published_mark]).append(" | ")
+        text.append(cell.printed_text or BLANK, STYLES[cell.printed_mark]).append(" | ")
     text.append(cell.shown, STYLES[cell.ours_mark])
     if cell.verdict:  # marks are left to the files: screens are narrow
-        text.append(f"\n{cell.difference} ").append(cell.verdict, COLOURS[Verdict(cell.verdict)])
+        text.append(f"\n{cell.difference_text} ").append(
+            cell.verdict, COLOURS[Verdict(cell.verdict)]
+        )
     return text
 
 

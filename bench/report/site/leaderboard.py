@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report.artefact_data import ArtefactData, Book, Number
+from repfl.bench.report.artefact_data import ArtefactData, Book
+from repfl.bench.report.numbers import Number
 from repfl.paper_tables.board.findings import ordinal
 from repfl.paper_tables.board.view import ADDED
 from repfl.paper_tables.core.statistics import rank_statistics
@@ -102,7 +103,7 @@ def leaderboard(book: Book) -> Leaderboard | None:
         line.rank, line.place = float(rank), int(places[str(row)])
     compared = [line for line in lines.values() if line.row not in first.aside]
     figure = sheets.get("fig1")
-    reached = {s: [n.value or 0.0 for x in lines.values() for n in _in(x, s)] for s in settings}
+    reached = {s: [n.ours or 0.0 for x in lines.values() for n in _in(x, s)] for s in settings}
     return Leaderboard(
         sorted(lines.values(), key=lambda x: (x.added, x.place or 999, x.rank or 999, x.row)),
         settings,
@@ -131,7 +132,7 @@ def _method(row: str, sheet: ArtefactData, book: Book) -> tuple[str, int]:
 
 
 def _rates(number: Number, book: Book) -> list[float]:
-    runs = [book.runs[cell] for cell in number.ids if cell in book.runs]
+    runs = [book.runs[cell] for cell in number.runs if cell in book.runs]
     return [float(f"{run['recipe']['training']['lr']:.{RATES}g}") for run in runs]
 
 
@@ -142,7 +143,7 @@ def _ranks(lines: Sequence[Line], book: Book, settings: dict[str, str]) -> pd.Se
         for line in lines
         for s in settings
         for number in _in(line, s)
-        for run in (book.runs[cell] for cell in number.ids if cell in book.runs)
+        for run in (book.runs[cell] for cell in number.runs if cell in book.runs)
     ]
     if not values:
         return pd.Series(dtype=float)

@@ -13,9 +13,10 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from repfl.bench.report import overview
-from repfl.bench.report.artefact_data import ArtefactData, Book, Number
+from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import coded, embedded, emphasise, linked, noted, readme, slug
+from repfl.bench.report.numbers import Number
 from repfl.bench.report.site import words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
@@ -133,7 +134,13 @@ def _first_screen(
         ],
         "differing": overview.differing(book.sheets),
         "points": [
-            [n.printed, n.value, f"{s.page}#{n.id}", f"{s.key}: {n.row}, {n.where}", n.scale]
+            [
+                round(n.printed, 6),
+                round(n.ours or 0.0, 6),
+                f"{s.page}#{n.id}",
+                f"{s.key}: {n.row}, {n.where}",
+                n.scale,
+            ]
             for s in book.sheets
             for n in s.printed
             if n.kind in (Kind.TRAINED, Kind.LOGGED)
@@ -142,6 +149,15 @@ def _first_screen(
             and n.printed is not None
         ],
     }
+
+
+def _name(sheet: ArtefactData, number: Number) -> str:
+    return f"{sheet.key}: {number.row}, {number.where}"
+
+
+def _rounded(value: Any) -> Any:
+    """Return a number with as many decimals as a page needs; anything else as it is."""
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def _thumbs(summary: overview.Summary) -> dict[str, str]:
@@ -172,7 +188,7 @@ def _picture(book: Book, file: str = "") -> Markup:
 
 def _data(sheet: ArtefactData, book: Book) -> dict[str, Any]:
     """Return what the pages of an artefact's numbers are made from. Recipes are shared."""
-    used = dict.fromkeys(cell for number in sheet.numbers for cell in number.ids)
+    used = dict.fromkeys(cell for number in sheet.numbers for cell in number.runs)
     recipes: list[Any] = []
     runs = {}
     for cell in used:
@@ -202,10 +218,14 @@ def _data(sheet: ArtefactData, book: Book) -> dict[str, Any]:
     }
 
 
+SHOWN = ("printed_text", "ours_text", "interval_text", "difference_text", "founded")
+
+
 def _plain(number: Number) -> dict[str, Any]:
-    """Return the fields of a number that are not empty."""
-    fields = vars(number) | {"reason": number.reason.replace("README, ", "notes, ")}
-    return {name: value for name, value in fields.items() if value not in ("", None, ())}
+    """Return what a number's page shows, without what is empty."""
+    fields = vars(number) | {name: getattr(number, name) for name in SHOWN}
+    fields["reason"] = number.reason.replace("README, ", "notes, ")
+    return {name: _rounded(value) for name, value in fields.items() if value not in ("", None, ())}
 
 
 def _method(
@@ -234,7 +254,7 @@ def _tuned(ranked: list[Any], book: Book) -> Mapping[str, str]:
     by_option: dict[str, dict[str, None]] = {}
     for line in ranked:
         for number in line.accuracy.values():
-            for run in (book.runs[cell] for cell in number.ids if cell in book.runs):
+            for run in (book.runs[cell] for cell in number.runs if cell in book.runs):
                 rate = f"{run['recipe']['training']['lr']:.3g}"
                 for key, value in [("learning rate", rate), *run["hp"].items()]:
                     shown = f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from repfl.bench.report.artefact_data import ArtefactData, Book, Number
+from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.links import slug
+from repfl.bench.report.numbers import Number
 from repfl.bench.report.site.leaderboard import Leaderboard
 from repfl.paper_tables.core.drawing import captions
 from repfl.paper_tables.core.statistics.verdict import Kind

@@ -30,20 +30,20 @@
   const exact = n => ["computed exactly", "metadata"].includes(n.kind);
   // The interval of the difference, drawn against the margin.
   function interval(n) {
-    if (n.low === undefined || n.high === undefined || n.gap === undefined) return "";
+    if (n.difference_low === undefined || n.difference_high === undefined || n.difference === undefined) return "";
     const margin = PERCENT.includes(n.unit) ? 1 : Math.abs(n.printed) * 0.01;
-    const reach = 1.15 * Math.max(margin * 2, Math.abs(n.low), Math.abs(n.high)), px = v => 300 + 280 * v / reach;
+    const reach = 1.15 * Math.max(margin * 2, Math.abs(n.difference_low), Math.abs(n.difference_high)), px = v => 300 + 280 * v / reach;
     const text = (x, y, content, anchor = "middle") => el("svg:text", { x, y, "text-anchor": anchor }, content);
-    return el("svg:svg", { viewBox: "0 0 600 84", class: "verdict", role: "img", "aria-label": `Difference ${n.difference}; margin ${format(margin)} to either side` },
+    return el("svg:svg", { viewBox: "0 0 600 84", class: "verdict", role: "img", "aria-label": `Difference ${n.difference_text}; margin ${format(margin)} to either side` },
       el("svg:rect", { x: px(-margin), y: 18, width: px(margin) - px(-margin), height: 36, fill: "var(--wash)", stroke: "var(--line)" }),
       el("svg:line", { x1: 300, x2: 300, y1: 18, y2: 54, stroke: "var(--edge)", "stroke-dasharray": "2 3" }),
-      el("svg:line", { x1: px(n.low), x2: px(n.high), y1: 36, y2: 36, stroke: `var(--${STATES[n.verdict]})`, "stroke-width": 4 }),
-      el("svg:circle", { cx: px(n.gap), cy: 36, r: 7, fill: `var(--${STATES[n.verdict]})` }),
-      text(300, 12, `margin ±${format(margin)}`), text(300, 68, "0"), ...[n.low, n.high].map(v => text(px(v), 68, Math.abs(px(v) - 300) < 30 ? "" : format(v))), text(20, 81, "ours lower", "start"), text(580, 81, "ours higher", "end"));
+      el("svg:line", { x1: px(n.difference_low), x2: px(n.difference_high), y1: 36, y2: 36, stroke: `var(--${STATES[n.verdict]})`, "stroke-width": 4 }),
+      el("svg:circle", { cx: px(n.difference), cy: 36, r: 7, fill: `var(--${STATES[n.verdict]})` }),
+      text(300, 12, `margin ±${format(margin)}`), text(300, 68, "0"), ...[n.difference_low, n.difference_high].map(v => text(px(v), 68, Math.abs(px(v) - 300) < 30 ? "" : format(v))), text(20, 81, "ours lower", "start"), text(580, 81, "ours higher", "end"));
   }
 
   function page(n) {
-    const runs = (n.ids || []).map(id => [id, data.runs[id]]).filter(pair => pair[1]);
+    const runs = (n.runs || []).map(id => [id, data.runs[id]]).filter(pair => pair[1]);
     const first = runs[0]?.[1], want = data.wants[`${n.row}|${n.column}`];
     const word = n.kind === "log value" ? "logged" : "reported";
     const at = data.numbers.indexOf(n), near = [data.numbers[at - 1], data.numbers[at + 1]];
@@ -51,9 +51,9 @@
       el("p", { class: "crumbs" }, el("a", { href: "#" }, `‹ Back to ${data.title}`), " · ", near[0] ? el("a", { href: `#${near[0].id}` }, "previous") : "", " ", near[1] ? el("a", { href: `#${near[1].id}` }, "next") : ""),
       el("h1", { tabindex: -1 }, `${n.row}: ${n.where}`),
       el("p", { class: "big" },
-        n.source ? el("span", {}, el("small", {}, word), el("b", {}, n.published || "–")) : "",
-        el("span", {}, el("small", {}, "ours "), el("b", {}, n.ours || "–"), n.value !== undefined && first ? own(n) ? el("small", {}, standing(n)) : scale(n.scale) : ""),
-        n.difference ? el("span", {}, el("small", {}, n.low === undefined ? "difference" : "difference, 95 % interval"), el("b", {}, n.difference)) : ""),
+        n.source ? el("span", {}, el("small", {}, word), el("b", {}, n.printed_text || "–")) : "",
+        el("span", {}, el("small", {}, "ours "), el("b", {}, n.ours_text || "–"), n.ours !== undefined && first ? own(n) ? el("small", {}, standing(n)) : scale(n.scale) : ""),
+        n.difference_text ? el("span", {}, el("small", {}, n.difference_low === undefined ? "difference" : "difference, 95 % interval"), el("b", {}, n.difference_text)) : ""),
     ];
     if (n.verdict) parts.push(el("p", { class: "lead" }, el("i", { class: `v ${STATES[n.verdict]}` }, n.verdict), ": ",
       (exact(n) ? EXACT : MEANING)[n.verdict] || "", n.verdict === "not comparable" ? `ours is another setting (${n.basis}) and says nothing for or against the ${word} number.` : "",
@@ -62,7 +62,7 @@
     parts.push(facts([
       [`${word} in`, n.source ? `${data.key}, ${data.source}/published/${n.source}` : ""],
       ["kind of number", n.kind], ["unit", n.unit], ["interval from", n.verdict === "not comparable" ? "" : n.basis], ["runs of ours", n.seeds || ""],
-      ["95 % interval of ours", n.interval], ["majority class", n.floor === undefined ? "" : format(n.floor)], ["evidence", n.tier]]));
+      ["95 % interval of ours", n.interval_text], ["majority class", n.floor === undefined ? "" : format(n.floor)], ["evidence", n.tier]]));
     if (runs.length) {
       parts.push(el("h2", {}, "Our runs"));
       const head = ["Seed", "Accuracy, %", "Status", "Evidence", "Code", "Bytes sent", "Time", "Device", "Finished", "By", "Record"];

@@ -1,0 +1,241 @@
+"""The frame `numbers`: a row per number of a table or figure, the paper's beside ours.
+
+`Number` is one row and the list of its columns. Files, pages, counts and commands show these
+values; what a page says of a number stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from math import isfinite, nan
+from typing import Any
+
+import pandas as pd
+
+from repfl.bench.report.formats import formatting
+from repfl.bench.report.links import addressed, slug
+from repfl.paper_tables.core.result import Figure, Result, Table
+from repfl.paper_tables.core.statistics.verdict import EXACT
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number. A value is None if there is none; all are in the unit of the column."""
+
+    paper: str
+    artefact: str
+    id: str
+    """Its address within the artefact: `<paper>/<artefact>.html#<id>`."""
+    row: str
+    column: str
+    where: str
+    """The column's name for readers."""
+    unit: str = ""
+    digits: int = 2
+    """Decimals that the column shows."""
+    printed: float | None = None
+    printed_std: float | None = None
+    printed_as: str = ""
+    """What the paper prints, if that is no number."""
+    ours: float | None = None
+    """Mean over the runs."""
+    std: float | None = None
+    seeds: int = 0
+    low: float | None = None
+    high: float | None = None
+    """The 95 % interval of ours."""
+    difference: float | None = None
+    """Ours minus printed."""
+    difference_low: float | None = None
+    difference_high: float | None = None
+    verdict: str = ""
+    mark: str = ""
+    """What stands beside the verdict."""
+    kind: str = ""
+    """Trained, logged, or one that needs no training."""
+    basis: str = ""
+    """What the verdict rests on."""
+    tier: str = ""
+    """How well ours is founded, if it came with the code; whether it is stale."""
+    reason: str = ""
+    """Why ours is missing or remarkable."""
+    scale: str = ""
+    floor: float | None = None
+    """The majority-class baseline."""
+    method: str = ""
+    source: str = ""
+    """File and line of the printed number."""
+    runs: tuple[str, ...] = ()
+    """The cells that ours is computed from."""
+    ours_mark: str = ""
+    printed_mark: str = ""
+    """Whether it is the best or the second of its column."""
+
+    @property
+    def measured(self) -> bool:
+        return self.ours is not None
+
+    # -- as readers see them -----------------------------------------------------------------------
+
+    @property
+    def printed_text(self) -> str:
+        """The paper's number, or what it prints instead; empty if it prints nothing here."""
+        if not self.source:
+            return ""
+        if self.printed is None:
+            return self.printed_as or formatting.BLANK
+        return formatting.spread(self.printed, _or_nan(self.printed_std), self.digits)
+
+    @property
+    def ours_text(self) -> str:
+        """Ours with its standard deviation; empty if it is missing."""
+        if self.ours is None:
+            return ""
+        return formatting.spread(self.ours, _or_nan(self.std), self.digits)
+
+    @property
+    def interval_text(self) -> str:
+        return formatting.between(_or_nan(self.low), _or_nan(self.high), self.digits)
+
+    @property
+    def difference_text(self) -> str:
+        """The difference and its interval; empty if the two sides are not comparable."""
+        if self.difference is None:
+            return ""
+        low, high = _or_nan(self.difference_low), _or_nan(self.difference_high)
+        interval = formatting.between(low, high, self.digits, " [{}, {}]")
+        return formatting.signed(self.difference, self.digits) + interval
+
+    @property
+    def evidence(self) -> list[str]:
+        """The keys of the marks beside ours. One without runs, such as a size, has none."""
+        desk = ["desk"] if self.scale == "desk" and self.kind not in EXACT else []
+        words = [word for word in self.tier.split(", ") if word]
+        return [*words, *desk] if self.measured and self.runs else []
+
+    @property
+    def founded(self) -> str:
+        """The marks for the evidence behind ours."""
+        return "".join(formatting.MARKS[word] for word in self.evidence)
+
+    @property
+    def shown(self) -> str:
+        """Ours; if it needs training, with its number of runs and its evidence."""
+        counted = self.measured and self.kind not in EXACT
+        text = self.ours_text or formatting.BLANK
+        return f"{text} ({self.seeds}){self.founded}" if counted else text
+
+    @property
+    def verdict_with_mark(self) -> str:
+        return " · ".join(filter(None, (self.verdict, self.mark)))
+
+
+COLUMNS = tuple(field.name for field in fields(Number))
+
+
+def frame(numbers: Iterable[Number]) -> pd.DataFrame:
+    """Return numbers as the frame."""
+    return pd.DataFrame([asdict(number) for number in numbers], columns=list(COLUMNS))
+
+
+def of_result(
+    result: Result, printed: Mapping[str, Mapping[str, Any]], style: str = "report"
+) -> tuple[Number, ...]:
+    """Return the numbers of a table or figure. `printed` are the rows of the published files by
+    their source; in the style `paper`, ours compete with each other alone.
+    """
+    if isinstance(result, Table):
+        return tuple(_tabled(result, alone=style == "paper"))
+    if isinstance(result, Figure):
+        numbers = tuple(_pointed(result, printed))
+        if result.scale != "smoke":
+            return numbers
+        return tuple(number for number in numbers if number.kind in EXACT)
+    return ()
+
+
+def _tabled(table: Table, *, alone: bool) -> Iterator[Number]:
+    ours = formatting.marks(table, "ours", alone=alone)
+    theirs = formatting.marks(table, "published", alone=alone)
+    columns = {column.key: column for column in table.layout.columns}
+    cells = [cell for cell in table.frame.to_dict("records") if cell["column"] in columns]
+    ids = addressed(f"{slug(cell['row'])}.{slug(cell['column'])}" for cell in cells)
+    for id_, cell in zip(ids, cells, strict=True):
+        column, key = columns[cell["column"]], (cell["row"], cell["column"])
+        yield Number(
+            table.paper,
+            table.name,
+            id_,
+            cell["row"],
+            column.key,
+            column.name,
+            column.unit,
+            column.digits,
+            **_common(cell),
+            printed_as=str(cell["printed"]),
+            low=_finite(cell["low"]),
+            high=_finite(cell["high"]),
+            tier=_text(cell["tier"]),
+            floor=_finite(cell["floor"]),
+            method=_text(cell["method"]),
+            runs=tuple(cell["ids"]),
+            ours_mark=ours.get(key, ""),
+            printed_mark=theirs.get(key, ""),
+        )
+
+
+def _pointed(figure: Figure, printed: Mapping[str, Mapping[str, Any]]) -> Iterator[Number]:
+    """Yield the printed numbers that a figure shows."""
+    data = figure.data
+    if not {"source", "verdict", "kind", "ours"} <= set(data.columns):
+        return
+    cells = data[data["source"] != ""].assign(published_std=nan).to_dict("records")
+    rows = [printed.get(str(cell["source"]), {}) for cell in cells]
+    names = (
+        slug(f"{row.get('method', '')} {row.get('dataset', '')} {row.get('setting', '')}")
+        for row in rows
+    )
+    for cell, row, id_ in zip(cells, rows, addressed(names), strict=True):
+        where = ", ".join(filter(None, (str(row.get(k, "")) for k in ("dataset", "setting"))))
+        name = str(row.get("method", ""))
+        yield Number(
+            figure.paper, figure.name, id_, name, str(cell["column"]), where, **_common(cell)
+        )
+
+
+def _common(cell: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the fields that numbers of tables and of figures have in common."""
+    return {
+        "printed": _finite(cell["published"]),
+        "printed_std": _finite(cell["published_std"]),
+        "ours": _finite(cell["ours"]),
+        "std": _finite(cell["std"]),
+        "seeds": int(cell["seeds"]) if _is_number(cell["seeds"]) else 0,
+        "difference": _finite(cell["difference"]),
+        "difference_low": _finite(cell["gap_low"]),
+        "difference_high": _finite(cell["gap_high"]),
+        "verdict": _text(cell["verdict"]),
+        "mark": _text(cell["mark"]),
+        "kind": _text(cell["kind"]),
+        "basis": _text(cell["basis"]),
+        "reason": _text(cell.get("reason", "")),
+        "scale": _text(cell.get("scale", "")),
+        "source": _text(cell["source"]),
+    }
+
+
+def _or_nan(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and value == value
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if _is_number(value) and isfinite(value) else None
