@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.committed.committed_run import Counts, Curve, Line, by_name, counts_of
@@ -83,6 +84,8 @@ class CellEvidence:
 
     def __init__(self, library: Library, measured: Measured) -> None:
         self._library, self._measured = library, measured
+        self.rows: dict[str, dict[str, Any]] = {}
+        """Rows of the frame `runs` by cell, as far as they are made."""
 
     def record(self, cell: str) -> Record | None:
         if (record := self._library.record(cell)) is not None:

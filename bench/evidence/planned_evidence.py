@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
-from math import nan
-from typing import Any
+from collections.abc import Sequence
+from functools import cached_property
 
 import pandas as pd
 
-from repfl.bench.evidence.committed.committed_run import Line, counts_frame, curves_frame
+from repfl.bench.evidence import runs
+from repfl.bench.evidence.committed.committed_run import counts_frame, curves_frame
 from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.evidence.selection import choices
-from repfl.bench.grid.cell import Cell
-from repfl.bench.grid.dotted_names import dotted
-from repfl.bench.grid.methods import entry
 from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.recipes import recipe_values
-from repfl.bench.store import versions
-from repfl.paper_tables.core.evidence import MEASURED, STALE, TRIAL, Arrays, Reduce
+from repfl.paper_tables.core.evidence import TRIAL, Arrays, Reduce
 from repfl.paper_tables.core.statistics.noise import NO_GROUPS, Noise
-
-
-def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return nested tables as columns; lists become tuples, which tables can group by."""
-    flat = dotted(values, prefix)
-    return {name: tuple(each) if isinstance(each, list) else each for name, each in flat.items()}
-
-
-@cache
-def _title(dataset: str) -> str:
-    """Return the title of a data set; if it is not registered, its name."""
-    from repfl.datasets.core.registry import get, names
-
-    return get(dataset).title if dataset in names() else dataset
 
 
 class PlannedEvidence:
@@ -54,69 +34,18 @@ class PlannedEvidence:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """Return one row per planned cell, done or not."""
-        cells = pd.DataFrame([self._row(item) for item in self._planned])
-        # artefacts take many small selections: words as one block of objects are taken ten times as
-        # fast as columns of their own
-        return cells.astype(
+        """Return the rows of `runs` of the planned cells, with their places in the artefact."""
+        places = (
             {
-                name: object
-                for name, kind in cells.dtypes.items()
-                if isinstance(kind, pd.StringDtype)
+                "artefact": item.key,
+                "row": item.row,
+                "column": item.column,
+                "column_label": item.column_label,
             }
-        ).copy()
-
-    def _row(self, item: Planned) -> dict[str, Any]:
-        status, reason, metrics, origin = self._outcome(item)
-        line = self._evidence.line(item.cell.id)
-        done = status == "done"
-        value = metrics.get("value")
-        recipe = item.cell.recipe
-        return {
-            "id": item.cell.id,
-            "artefact": item.key,
-            "row": item.row,
-            "column": item.column,
-            "column_label": item.column_label,
-            "method": item.cell.method,
-            "version": item.cell.version,
-            "one_model": entry(item.cell.method).one_model,
-            "seed": item.cell.seed,
-            "status": status,
-            "reason": reason,
-            "value": float(value) if done and value is not None else nan,
-            "dataset": recipe.dataset,
-            "dataset_title": _title(recipe.dataset),
-            "source": "record" if line is None else "measured",
-            "tier": self._tier(line, origin, item.cell) if done else "",
-            "seconds": (origin.get("seconds") or {}).get("processor"),
-            "peak_memory": origin.get("peak_memory"),
-            **flatten(origin.get("work") or {}, "work."),
-            **flatten(recipe.partition.options, "partition."),
-            **flatten(item.cell.options, "hp."),
-            **flatten(recipe_values(recipe), "recipe."),
-            **flatten(metrics.get("floor", {}), "floor."),
-            **flatten(metrics.get("traffic", {}), "traffic."),
-            "parameters": metrics.get("parameters"),
-            "metrics": metrics,
-        }
-
-    def _outcome(self, item: Planned) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]]:
-        """Return status, reason, metrics and provenance of a planned cell, or why it has none."""
-        cell = item.cell.id
-        if (record := self._evidence.record(cell)) is not None:
-            return record.status, record.reason, record.metrics, record.provenance
-        if item.skip:
-            return "skipped", item.skip, {}, {}
-        return "missing", self._evidence.why_missing(cell), {}, {}
-
-    def _tier(self, line: Line | None, origin: Mapping[str, Any], cell: Cell) -> str:
-        """Return the evidence for a number, and whether it is stale."""
-        if line is not None:
-            tier, currency = MEASURED, line.currency
-        else:
-            tier, currency = "", versions.of_record(origin, cell.json)
-        return ", ".join(filter(None, (tier, "" if currency.current else STALE)))
+            for item in self._planned
+        )
+        rows = (runs.run(item, self._evidence) for item in self._planned)
+        return runs.frame([place | row for place, row in zip(places, rows, strict=True)])
 
     # -- trials and clients ------------------------------------------------------------------------
 

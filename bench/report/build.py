@@ -18,6 +18,7 @@ from repfl.datasets.core.paths import real_path
 if TYPE_CHECKING:
     import pandas as pd
 
+    from repfl.bench.report.numbers import Number
     from repfl.paper_tables.core.result import Result
 
 MAX_NAMED_CELLS = 12
@@ -54,7 +55,9 @@ class WrittenReport:
 
 
 def report(request: Request, store: Store, out: Path) -> WrittenReport:
-    """Write the selected artefacts and the pages above them."""
+    """Write the selected artefacts, the frames behind them, and the pages above them."""
+    import pandas as pd
+
     from repfl.bench.report.site import pages
 
     with writing(out, "report", "choose another folder with --out DIR"):
@@ -63,6 +66,9 @@ def report(request: Request, store: Store, out: Path) -> WrittenReport:
         parts = {paper: _part(paper, store, out, request) for paper in papers}
         test = facts.self_test(request.self_test, store)
         pages.write(_book(request, parts, test["table"], store, out), out)
+        shown = [n for part in parts.values() for sheet in part.sheets for n in sheet.numbers]
+        cells = pd.concat([part.frame for part in parts.values()], ignore_index=True)
+        write_frames(shown, cells, out)
     return WrittenReport(
         out / "index.html",
         [sheet for part in parts.values() for sheet in part.sheets],
@@ -70,6 +76,21 @@ def report(request: Request, store: Store, out: Path) -> WrittenReport:
         _flat(part.failed for part in parts.values()),
         sum(len(part.runs) for part in parts.values()),
     )
+
+
+def write_frames(shown: Sequence[Number], cells: pd.DataFrame, out: Path) -> None:
+    """Write the two frames that everything in the report is a function of."""
+    from repfl.bench.report import numbers
+
+    table = numbers.frame(shown)
+    frames = {
+        "numbers": table.assign(runs=table["runs"].map(" ".join)),
+        # the options of a partition's rule have a name within the recipe, too
+        "runs": cells.loc[:, [not str(name).startswith("partition.") for name in cells]],
+    }
+    for name, frame in frames.items():
+        text = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        (out / f"{name}.csv").write_text(text, encoding="utf-8", newline="\n")
 
 
 def _flat(lists: Iterable[list[str]]) -> list[str]:
@@ -83,6 +104,8 @@ class Part:
     sheets: list[ArtefactData]
     runs: dict[str, Any]
     """By cell, the facts about the runs behind the sheets."""
+    frame: pd.DataFrame
+    """The frame `runs` of its planned cells."""
     readings: list[list[str]]
     """Verdicts counted under each reading of a printed ±: a head and lines."""
     problems: list[str]
@@ -91,9 +114,12 @@ class Part:
 
 def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     """Make one paper's artefacts and write their tables and figures."""
+    import pandas as pd
+
     from repfl.bench.evidence import across_scales, artefacts
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.evidence.library import CellEvidence, Library
+    from repfl.bench.evidence.runs import runs as runs_of
     from repfl.bench.report import run_details
     from repfl.bench.report.formats import render
     from repfl.bench.report.to_sheet import sheet_of
@@ -105,15 +131,19 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     failed: list[str] = []
     evidenced = across_scales.with_evidence(planned, library) if request.best else list(planned)
     runs: dict[str, Any] = {}
+    frames = []
     for scale in _scales(evidenced):
         items = [item for item in evidenced if item.scale == scale]
         made = artefacts.make(items, library)
         results += made.results
         problems += made.problems
         failed += made.failed
-        runs |= run_details.describe_runs(
-            items, CellEvidence(library, committed_runs.read(items[0].paper, scale)), request.again
-        )
+        evidence = CellEvidence(library, committed_runs.read(items[0].paper, scale))
+        runs |= run_details.describe_runs(items, evidence, request.again)
+        cells = runs_of(items, evidence).drop(columns="metrics")
+        cells.insert(0, "scale", scale)
+        cells.insert(0, "paper", paper)
+        frames.append(cells)
     order = list(dict.fromkeys(item.key for item in planned))
     results = across_scales.merged(results) if request.best else results
     if request.narrowed:
@@ -130,6 +160,7 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     return Part(
         sheets,
         runs,
+        pd.concat(frames, ignore_index=True),
         _readings(results),
         list(dict.fromkeys(problems)),
         list(dict.fromkeys([*failed, *undrawn])),

@@ -1,13 +1,13 @@
 """The frame `numbers`: a row per number of a table or figure, the paper's beside ours.
 
-`Number` is one row and the list of its columns. Files, pages, counts and commands show these
+`Number` is one row. Files, pages, counts and commands show these
 values; what a page says of a number stands here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from typing import Any
 
@@ -18,59 +18,79 @@ from repfl.bench.report.links import addressed, slug
 from repfl.paper_tables.core.result import Figure, Result, Table
 from repfl.paper_tables.core.statistics.verdict import EXACT
 
+COLUMNS = {
+    "paper": "the paper, or a grid of your own",
+    "artefact": "name of the table or figure",
+    "id": "address within its page: <paper>/<artefact>.html#<id>",
+    "row": "row of the table, mostly a method",
+    "column": "key of the column",
+    "where": "name of the column",
+    "unit": "unit of all values",
+    "digits": "decimals that the column shows",
+    "printed": "what the paper reports",
+    "printed_std": "its ±",
+    "printed_as": "what the paper prints, word for word",
+    "ours": "mean over our runs",
+    "std": "standard deviation over our runs",
+    "seeds": "number of runs",
+    "low": "lower end of the 95 % interval of ours",
+    "high": "its upper end",
+    "difference": "ours minus printed",
+    "difference_low": "lower end of its 95 % interval",
+    "difference_high": "its upper end",
+    "verdict": "reproduced, differs, undecided, not comparable or not measured",
+    "mark": "what stands beside the verdict",
+    "kind": "trained, logged, or one that needs no training",
+    "basis": "what the verdict rests on",
+    "tier": "evidence of a committed run; whether it is stale",
+    "reason": "why ours is missing or remarkable",
+    "scale": "paper: full scale; desk: reduced run; smoke: toy run",
+    "floor": "accuracy of always predicting a client's most frequent class",
+    "method": "name of the method",
+    "source": "file and line in paper_tables/<paper>/published",
+    "runs": "the cells that ours is computed from",
+    "ours_mark": "best or second of its column",
+    "printed_mark": "the same among the printed numbers",
+}
+"""The columns, and what they mean."""
+
 
 @dataclass(frozen=True)
 class Number:
-    """One number. A value is None if there is none; all are in the unit of the column."""
+    """One row. A value is None if there is none."""
 
     paper: str
     artefact: str
     id: str
-    """Its address within the artefact: `<paper>/<artefact>.html#<id>`."""
     row: str
     column: str
     where: str
-    """The column's name for readers."""
     unit: str = ""
     digits: int = 2
-    """Decimals that the column shows."""
     printed: float | None = None
     printed_std: float | None = None
     printed_as: str = ""
-    """What the paper prints, if that is no number."""
     ours: float | None = None
-    """Mean over the runs."""
     std: float | None = None
     seeds: int = 0
     low: float | None = None
     high: float | None = None
-    """The 95 % interval of ours."""
     difference: float | None = None
-    """Ours minus printed."""
     difference_low: float | None = None
     difference_high: float | None = None
     verdict: str = ""
     mark: str = ""
-    """What stands beside the verdict."""
     kind: str = ""
-    """Trained, logged, or one that needs no training."""
     basis: str = ""
-    """What the verdict rests on."""
     tier: str = ""
-    """How well ours is founded, if it came with the code; whether it is stale."""
     reason: str = ""
-    """Why ours is missing or remarkable."""
     scale: str = ""
     floor: float | None = None
-    """The majority-class baseline."""
     method: str = ""
     source: str = ""
-    """File and line of the printed number."""
     runs: tuple[str, ...] = ()
-    """The cells that ours is computed from."""
     ours_mark: str = ""
     printed_mark: str = ""
-    """Whether it is the best or the second of its column."""
 
     @property
     def measured(self) -> bool:
@@ -129,9 +149,6 @@ class Number:
     @property
     def verdict_with_mark(self) -> str:
         return " · ".join(filter(None, (self.verdict, self.mark)))
-
-
-COLUMNS = tuple(field.name for field in fields(Number))
 
 
 def frame(numbers: Iterable[Number]) -> pd.DataFrame:

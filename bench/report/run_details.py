@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
 from repfl.bench.evidence.committed.committed_run import Counts, Curve
 from repfl.bench.evidence.library import CellEvidence
+from repfl.bench.evidence.runs import run
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run.record import rerun_options
-from repfl.bench.store import versions
-from repfl.bench.store.reported import TRAFFIC, reported_curve
+from repfl.bench.store.reported import reported_curve
 from repfl.bench.store.store import Record
-from repfl.paper_tables.core.evidence import MEASURED
+from repfl.paper_tables.core.evidence import STALE
 
 MAX_CURVE_POINTS = 60
 """Approximate number of points that a curve is thinned to; more cannot be seen."""
@@ -24,67 +25,54 @@ def outcomes(
     """Return the outcome of every planned cell with a result, by its id. `again` are the options by
     which a command finds the same plug-ins and records.
     """
-    runs = {}
-    for item in unique(planned):
-        record, line = evidence.record(item.cell.id), evidence.line(item.cell.id)
-        if record is not None:
-            origin = "published" if line else "computed here"
-            runs[item.cell.id] = {**_facts(item, record, again), "from": origin}
-    return runs
+    return {
+        item.cell.id: _facts(item, run(item, evidence), record, again)
+        for item in unique(planned)
+        if (record := evidence.record(item.cell.id)) is not None
+    }
 
 
 def describe_runs(planned: Sequence[Planned], evidence: CellEvidence, again: str) -> dict[str, Any]:
     """Return outcomes with evidence, curve and clients' accuracies."""
-    runs = outcomes(planned, evidence, again)
-    for cell, run in runs.items():
-        record, line = evidence.record(cell), evidence.line(cell)
+    described = outcomes(planned, evidence, again)
+    for cell, facts in described.items():
+        record = evidence.record(cell)
         assert record is not None
-        currency = line.currency if line else versions.of_record(record.provenance, record.cell)
-        name = "/".join(reported_curve(record.recipe.evaluation))
-        done = record.status == "done"
-        run |= {
-            "tier": MEASURED if line else "",
-            "stale": "" if currency.current else currency.reason,
+        name, done = "/".join(reported_curve(record.recipe.evaluation)), facts["status"] == "done"
+        facts |= {
+            "tier": facts["tier"].removesuffix(STALE).removesuffix(", "),
             "curve": _curve(evidence.curves(cell, [name]).get(name) if done else None),
             "clients": _shares(evidence.counts(cell) if done else None),
         }
-    return runs
+    return described
 
 
-def _facts(item: Planned, record: Record, again: str) -> dict[str, Any]:
+SAME = (
+    "method", "seed", "status", "reason", "round", "parameters", "bytes", "device", "torch",
+    "precision", "commit", "dirty", "contributor", "finished", "partition", "tier", "stale",
+)  # fmt: skip
+"""Columns of `runs` that pages show under their own name."""
+
+
+def _facts(item: Planned, row: Mapping[str, Any], record: Record, again: str) -> dict[str, Any]:
     """Return the outcome, and the conditions of the run."""
-    provenance, metrics, cell = record.provenance, record.metrics, item.cell
-    floor = (metrics.get("floor") or {}).get(cell.recipe.evaluation.average)
-    traffic, seconds = metrics.get("traffic") or {}, provenance.get("seconds") or {}
+    cell = item.cell
     return {
-        "method": cell.method,
+        **{name: row[name] for name in SAME},
         "hp": dict(cell.options),
-        "seed": cell.seed,
         "recipe": cell.json["recipe"],
         "scale": item.scale,
-        "status": record.status,
-        "reason": record.reason,
-        "value": _percent(metrics.get("value")),
-        "round": metrics.get("round"),
-        "floor": _percent(floor),
-        "parameters": metrics.get("parameters"),
-        "bytes": sum(int(traffic.get(name) or 0) for name in TRAFFIC) if traffic else None,
-        "seconds": seconds.get("wall"),
-        "memory": provenance.get("peak_memory"),
-        "device": (provenance.get("platform") or {}).get("device") or provenance.get("device"),
-        "torch": (provenance.get("platform") or {}).get("torch"),
-        "precision": provenance.get("precision"),
-        "commit": provenance.get("commit"),
-        "dirty": bool(provenance.get("dirty")),
-        "contributor": provenance.get("contributor"),
-        "finished": provenance.get("finished"),
-        "partition": provenance.get("partition"),
-        "command": f"{item.command}{rerun_options(provenance, cell.recipe)}{again} --fresh",
+        "value": _percent(row["value"]),
+        "floor": _percent(row.get(f"floor.{cell.recipe.evaluation.average}")),
+        "seconds": row["wall"],
+        "memory": row["peak_memory"],
+        "command": f"{item.command}{rerun_options(record.provenance, cell.recipe)}{again} --fresh",
+        "from": "published" if row["source"] == "measured" else "computed here",
     }
 
 
 def _percent(value: Any) -> float | None:
-    return None if value is None else round(100 * float(value), 4)
+    return None if value is None or isnan(value) else round(100 * float(value), 4)
 
 
 def _curve(curve: Curve | None) -> list[list[float]]:

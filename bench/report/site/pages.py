@@ -12,7 +12,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
-from repfl.bench.report import overview
+from repfl.bench.evidence import runs
+from repfl.bench.report import numbers, overview
 from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import coded, embedded, emphasise, linked, noted, readme, slug
@@ -24,6 +25,10 @@ from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
 PERCENT = ("%", "percent", "")
+FRAMES = {
+    "numbers": numbers.COLUMNS,
+    "runs": {name: text for name, text in runs.COLUMNS.items() if name != "metrics"},
+}
 
 
 def write(book: Book, out: Path) -> None:
@@ -74,7 +79,14 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
     if book.test:
         yield page("selftest.html", "selftest.html.j2", **_self_test(book.test))
     meanings = {word: text.removeprefix(f"{word}: ") for word, text in formatting.MEANING.items()}
-    yield page("how.html", "how.html.j2", provenance=book.provenance, rule=RULE, meanings=meanings)
+    yield page(
+        "how.html",
+        "how.html.j2",
+        provenance=book.provenance,
+        rule=RULE,
+        meanings=meanings,
+        frames=FRAMES,
+    )
 
 
 def _environment(book: Book, board: Leaderboard | None) -> Environment:

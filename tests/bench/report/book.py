@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.report import to_sheet
+import pandas as pd
+
+from repfl.bench.report import build, to_sheet
 from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.formats import render
 from repfl.bench.report.site import pages
@@ -37,7 +39,7 @@ def run(number: Any, cell: str, seed: int) -> dict[str, Any]:
         "scale": "paper",
         "status": "done",
         "reason": "",
-        "value": number.value + seed / 10,
+        "value": number.ours + seed / 10,
         "round": 200,
         "floor": 40.0,
         "parameters": 1000,
@@ -56,8 +58,8 @@ def run(number: Any, cell: str, seed: int) -> dict[str, Any]:
         "from": "published",
         "tier": "measured",
         "stale": "",
-        "curve": [[r, number.value - 30 / r] for r in range(1, 21)],
-        "clients": [number.value + place - 5 for place in range(10)],
+        "curve": [[r, number.ours - 30 / r] for r in range(1, 21)],
+        "clients": [number.ours + place - 5 for place in range(10)],
     }
 
 
@@ -77,11 +79,12 @@ def write(out: Path) -> Book:
 
     sheets, failed = render.write(sample.results(), tell, out)
     assert failed == {}
+    build.write_frames([n for each in sheets for n in each.numbers], pd.DataFrame(), out)
     runs = {
         cell: run(number, cell, seed)
         for each in sheets
         for number in each.numbers
-        for seed, cell in enumerate(number.ids, 1)
+        for seed, cell in enumerate(number.runs, 1)
         if number.measured
     }
     told = {"title": "A <i>paper</i>", "year": 2025, "sources": "arXiv 2102.07078, code: none"}
