@@ -84,8 +84,11 @@ class Record:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """The recipe of its cell."""
-        return stored_recipe(canonical(self.cell["recipe"]))
+        """The recipe of its cell; raise `Corrupt` if it has none."""
+        try:
+            return stored_recipe(canonical(self.cell["recipe"]))
+        except (KeyError, TypeError, ValueError):
+            raise Corrupt(f"record {self.id[:12]}: its cell has no valid recipe; {RERUN}") from None
 
 
 def encode(record: Record) -> bytes:

@@ -351,7 +351,7 @@ def test_a_script_needs_no_guard_for_workers_which_compute_the_same_bits(
     [
         (lambda: repfl.run("fedavgg", OWN), "unknown method 'fedavgg'; did you mean fedavg"),
         (lambda: repfl.run("fedavg", RECIPE + "5"), "unknown recipe"),
-        (lambda: repfl.run("fedavg", {"dataset": "digits"}), "field 'model' is missing"),
+        (lambda: repfl.run("fedavg", {"dataset": "digits"}), "field 'training' is missing"),
         (lambda: repfl.run("fedavg", OWN, seed=-1), "seed = -1 is not valid"),
         (lambda: repfl.run("fedavg", OWN, hp={"share": 1}), "unknown field 'share'"),
         (lambda: repfl.run("fedavg", OWN, frsh=True), "unknown option 'frsh'; did you mean fresh"),

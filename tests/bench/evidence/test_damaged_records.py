@@ -101,7 +101,7 @@ CELLS: dict[str, Callable[[dict[str, Any]], object]] = {
     "a cell without a recipe": lambda cell: cell.pop("recipe"),
     "a cell without a method": lambda cell: cell.pop("method"),
     "a recipe without a data set": lambda cell: cell["recipe"].pop("dataset"),
-    "a recipe without an evaluation": lambda cell: cell["recipe"].pop("evaluation"),
+    "a recipe without training": lambda cell: cell["recipe"].pop("training"),
 }
 
 
