@@ -88,3 +88,22 @@ def test_the_first_screen_counts_print_and_authors_files_apart(
     page = f"paper_tables/{paper.replace('-', '_')}/README.md"
     (row,) = [line for line in README.splitlines() if f"({page}) |" in line]
     assert row.endswith(f"]({page}) | {' | '.join(counts)} |")
+
+
+def test_the_headline_adds_up_the_rows_and_keeps_print_and_files_apart() -> None:
+    rows = [line.split(" | ") for line in README.splitlines() if "/README.md) | " in line]
+    cells = [[cell.strip(" |") for cell in row[-2:]] for row in rows]
+    printed, filed = ([sum(map(int, part)) for part in zip(*each, strict=True)] for each in zip(
+        *([cell.split(" / ") for cell in pair] for pair in cells), strict=True))  # fmt: skip
+    words = " ".join(README.split())
+    reproduced, differ, undecided = printed
+    assert differ == 0, "a printed accuracy differs: the headline says that none does"
+    assert (
+        f"Of {sum(printed)} printed numbers that were re-run at full scale, {reproduced} are"
+        f" reproduced and {undecided} undecided" in words
+    )
+    reproduced, differ, undecided = filed
+    assert (
+        f"of {sum(filed)}, {reproduced} is reproduced, {differ} differ, {undecided} are undecided"
+        in words
+    )
