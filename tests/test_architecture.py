@@ -17,7 +17,7 @@ METHODS = sorted((ROOT / "algorithms").glob("*.py"))
 PAPERS = sorted((ROOT / "paper_tables").rglob("*.py"))
 LAYERS = ("errors", "grid", "store", "run", "check", "evidence", "report", "cli")
 """The folders of `bench`, from the ground up: each may use those before it."""
-OF_ALGORITHMS = ("engine", "models", "core", "math")
+OF_ALGORITHMS = ("engine", "models", "core", "math", "wrappers")
 """Likewise those of `algorithms`, below the methods."""
 HARNESS = sorted(
     path

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Unpack, overload
 
@@ -38,7 +38,6 @@ from repfl.algorithms.engine.rng import Streams
 from repfl.algorithms.engine.training import Inputs, Step, Trained, Trainer
 
 Start = Tensor | Mapping[str, Tensor]
-"""A model for each client [K, D], or several by name."""
 
 
 class Federation:
@@ -61,7 +60,7 @@ class Federation:
     * `classes`: how many there are; `samples`: the training samples of every client
     * `communicated`: mask of what is sent unless a method names a mask: parameters, and batch-norm
       statistics if the recipe says `buffers = global`  [D] bool
-    * `model`: the network, for a server that runs it: `fed.logits`, `fed.model.bind`
+    * `model`: the network; `fed.model.of(theta)(x)` are the logits of a vector, at the server too
     * `topology`: the graphs of a round without a server
     * `device`, `dtype`: where tensors of a state lie, and their type
     * `active_ids`: `active` as a list; `sampled`: in the order in which they were drawn
@@ -102,14 +101,10 @@ class Federation:
         self.trained_rows = Rows()
         self.logged: dict[str, float | Tensor] = {}
         self.masks_counted: dict[str, Tensor] = {}
-        self.mask_watchers: list[Callable[[str, Tensor], None]] = []
 
     def __repr__(self) -> str:
-        where = str(self.dtype).removeprefix("torch.")
-        return (
-            f"<Federation: {self.N} clients, {self.K} active, round {self.round} of {self.rounds},"
-            f" {self.D:,} numbers in a model, {where} on {self.device}>"
-        )
+        who = f"{self.N} clients, {self.K} active, round {self.round} of {self.rounds}"
+        return f"<Federation: {who}, {self.D:,} numbers in a model, {self.dtype} on {self.device}>"
 
     # -- who and when ------------------------------------------------------------------------------
 
@@ -398,8 +393,6 @@ class Federation:
 
     def count_mask(self, name: str, hits: Tensor) -> None:
         """Count over the rounds where `hits` ([K, D] or [D]) is true, if the recipe asks for it."""
-        for watcher in self.mask_watchers:
-            watcher(name, hits)
         if name in self.recipe.evaluation.tallies:
             rows = hits.dim() == 2
             shape = (self.N, hits.shape[1]) if rows else hits.shape

@@ -236,7 +236,38 @@ class Entry:
 
 
 register = Entry
-_REGISTRY: dict[str, Entry] = {}
+
+
+class Registry(dict[str, Entry]):
+    """Methods by name; `fedper+dp` is made of its parts when it is asked for, and not listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: dict[str, tuple[Entry, Entry]] = {}
+
+    def __missing__(self, name: str) -> Entry:
+        from repfl.algorithms.core import wrapper
+
+        inner, _, outer = name.rpartition("+")
+        if not inner or outer not in wrapper.WRAPPERS:
+            raise KeyError(name)
+        method = self[inner]
+        if name not in self._made or self._made[name][0] is not method:
+            self._made[name] = (method, wrapper.compose(name, method))
+        return self._made[name][1]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an entry, or the default."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+
+_REGISTRY = Registry()
 
 
 def _check_defaults(name: str, hp: type) -> None:
@@ -268,9 +299,12 @@ def methods() -> Mapping[str, Entry]:
 
 @lru_cache(maxsize=1)
 def _load() -> None:
-    """Import every file directly under `algorithms`: each registers one method."""
-    for file in sorted(Path(__file__).parents[1].glob("*.py")):
+    """Import every file directly under `algorithms`, which registers a method, and the wrappers."""
+    folder = Path(__file__).parents[1]
+    for file in sorted(folder.glob("*.py")):
         import_module(f"repfl.algorithms.{file.stem}")
+    for file in sorted((folder / "wrappers").glob("[!_]*.py")):
+        import_module(f"repfl.algorithms.wrappers.{file.stem}")
 
 
 def build(name: str, overrides: Mapping[str, Any] | None = None) -> Method[Any]:

@@ -101,6 +101,12 @@ class Model:
         """Return the module with the given tensors."""
         return ClientModel(self, tensors, training)
 
+    def of(self, vector: Tensor, *, training: bool = False) -> ClientModel:
+        """Return the module with the values of a vector [D]: `fed.model.of(theta)(x)` are logits,
+        at the server as at a client.
+        """
+        return self.bind(self.params.unflatten(vector), training=training)
+
 
 class ClientModel:
     """The module with one client's tensors; call it like any module."""

@@ -91,12 +91,15 @@ def _methods_of(paths: Sequence[str]) -> list[str]:
 
 
 def _in_gate(names: Sequence[str]) -> bool:
-    """Return whether our reference has these methods; it has no methods of plug-ins."""
+    """Return whether our reference has these methods; it has none of plug-ins or in wrappers."""
     from repfl.bench.grid import plugins
 
-    if any(plugins.origin("method", name) is None for name in names):
+    if any("+" not in name and plugins.origin("method", name) is None for name in names):
         return True
-    print("plug-ins need no gate; to keep numbers of yours: --accept --reason WHY --reference FILE")
+    print(
+        "plug-ins and wrappers need no gate; to keep numbers of yours: --accept --reason WHY"
+        " --reference FILE"
+    )
     return False
 
 

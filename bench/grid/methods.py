@@ -26,7 +26,12 @@ def entry(name: str, location: str = "") -> Entry:
 
 def find_entry(name: str) -> Entry | None:
     """Return the registry entry of a method; None if it is not registered here."""
-    return _registry().get(name)
+    from repfl.algorithms.core.method import MethodError
+
+    try:
+        return _registry().get(name)
+    except MethodError as error:
+        raise UserError(str(error)) from error
 
 
 @lru_cache(maxsize=1)
@@ -95,7 +100,7 @@ def participants(method: str, recipe: Recipe) -> int:
 
 # -- a method and its options in one word: fedpurin[tau=0.3,bn=full] -------------------------------
 
-SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
+SPEC = re.compile(r"(?P<name>[A-Za-z0-9._+-]+)(?:\[(?P<options>.*)\])?")
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:

@@ -48,7 +48,13 @@ class TwinRun(Run):
         super().__init__(*args, **how)
         self.masks: list[Tensor] = []
         self.fed.network.taps.append(self.record)
-        self.fed.mask_watchers.append(lambda name, mask: self.masks.append(mask.clone()))
+        count_mask = self.fed.count_mask
+
+        def counted(name: str, hits: Tensor) -> None:
+            self.masks.append(hits.clone())
+            count_mask(name, hits)
+
+        self.fed.count_mask = counted  # type: ignore[method-assign]
 
     def record(self, way: Way, message: Message, rows: list[int]) -> Message:
         """Record the mask of a message, if the method named one."""
