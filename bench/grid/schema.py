@@ -161,12 +161,21 @@ class ScaleRules(_Strict):
 class RecipeTable(BaseModel):
     """Fields of a recipe, or its differences from another recipe of the file.
 
-    Tables are merged into those inherited, entry by entry. A table that names a `rule` (a
-    partition) or a `name` (an optimiser, a schedule) replaces the options of the inherited one.
+    A table with `each = { alpha = [0.1, 0.5] }` stands for one recipe per value, with `{alpha}` in
+    its key, and wherever the value goes. Tables are merged into those inherited, entry by entry. A
+    table that names a `rule` (a partition) or a `name` (an optimiser, a schedule) replaces the
+    options of the inherited one.
     """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     inherit: str | None = None
+    printed: dict[str, str] = Field(
+        default={},
+        description=(
+            "`dataset` and `setting` of the numbers that the paper prints for this recipe, as in"
+            " its published files; not inherited"
+        ),
+    )
     unset: list[str] = Field(
         default=[],
         description=(
@@ -174,6 +183,13 @@ class RecipeTable(BaseModel):
             " `partition.options.test_share`"
         ),
     )
+
+
+def _written_out(tables: Any) -> Any:
+    """Return the tables of recipes, those with `each` written out."""
+    from repfl.paper_tables.core.recipe_tables import written_out
+
+    return written_out(tables) if isinstance(tables, Mapping) else tables
 
 
 class GridFile(_Strict):
@@ -191,7 +207,7 @@ class GridFile(_Strict):
     about: str = Field(
         default="", description="the question and the protocol, if no paper describes them"
     )
-    recipes: dict[str, RecipeTable]
+    recipes: Annotated[dict[str, RecipeTable], BeforeValidator(_written_out)]
     rows: dict[str, list[GridRow]] = {}
     columns: dict[str, list[str]] = {}
     scales: dict[str, ScaleRules]

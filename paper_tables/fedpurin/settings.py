@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.columns import printed_recipes
 from repfl.paper_tables.core.statistics.verdict import Printing
-from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.tables import Row
 
 PAPER = "fedpurin"
 OURS = "FedPURIN"
-DATASETS = {"fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
-ALPHAS = {
-    "fmnist": ("0.1", "0.5", "1.0"),
-    "cifar10": ("0.1", "0.5", "1.0"),
-    "cifar100": ("0.01", "0.1", "0.5"),
-}
-KEYS = {
-    (short, alpha): f"{short}-dir{alpha}" for short, alphas in ALPHAS.items() for alpha in alphas
-}
-COLUMNS = tuple(
-    Column(key, f"α = {alpha}", DATASETS[short]) for (short, alpha), key in KEYS.items()
-)
-PLACES = {key: Place(DATASETS[short], f"alpha={alpha}") for (short, alpha), key in KEYS.items()}
+SETTINGS = printed_recipes(PAPER)
+COLUMNS = tuple(each.column for each in SETTINGS)
+PLACES = {each.key: each.place for each in SETTINGS}
+KEYS: dict[tuple[str, str], str] = {}
+"""The recipe of a data set and an alpha."""
+DATASETS: dict[str, str] = {}
+ALPHAS: dict[str, tuple[str, ...]] = {}
+for _each in SETTINGS:
+    _short, _, _alpha = _each.key.partition("-dir")
+    KEYS[_short, _alpha] = _each.key
+    DATASETS[_short] = _each.place.dataset
+    ALPHAS[_short] = (*ALPHAS.get(_short, ()), _alpha)
 PRINTING = Printing(runs=3, rule="max")
 """Three seeds, each with a partition of its own; the best round of the run on the test images."""
 CIFAR10 = tuple(KEYS["cifar10", alpha] for alpha in ALPHAS["cifar10"])
