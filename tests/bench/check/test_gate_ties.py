@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from repfl.algorithms.engine.rng import Streams
 from repfl.bench.check import gate
-from tests.bench.check.asked import narrow
+from tests.plant.asked import narrow
 
 NOISE = 1e-13
 LAYERS = {"conv2d", "linear", "bmm", "baddbmm", "matmul", "batch_norm", "group_norm"}
