@@ -65,12 +65,21 @@ def no_name(kind: str, name: str, location: str, example: str) -> UserError:
     )
 
 
+HINTS = {
+    "respect to argument 'running_": "batch-norm statistics have no gradient: ask for that of the"
+    " tensors in `fed.params.trained`",
+    "Batching rule not implemented": "torch.vmap cannot stack this operation: run with --stack 1",
+}
+"""What to do about some errors of PyTorch, by words of theirs."""
+
+
 def one_line(error: BaseException) -> str:
     """Return an exception's message on one line, with the nearest name for a misspelt attribute."""
     text = " ".join(str(error).split())
     if isinstance(error, AttributeError) and error.name:
         matches = get_close_matches(error.name, [n for n in dir(error.obj) if n[0] != "_"], n=1)
         text += f"; did you mean {matches[0]}?" if matches else ""
+    text += next((f"; {hint}" for words, hint in HINTS.items() if words in text), "")
     if len(text) > MAX_MESSAGE:
         text = f"{text[:MAX_MESSAGE]}... ({len(text):,} characters)"
     return text or type(error).__name__

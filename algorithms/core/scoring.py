@@ -25,7 +25,7 @@ class Scores:
         self, model: Model, data: ClientData, metrics: tuple[str, ...], stack: int, precision: str
     ) -> None:
         self.model, self.data, self.metrics = model, data, metrics
-        self.stack, self.precision = 1 if model.random else stack, precision
+        self.stack, self.precision = stack if model.stacks else 1, precision
         self.watchers: list[Callable[[str, Models], None]] = []
         """Called with every point and its models before they are scored."""
         self.open_round(())

@@ -58,6 +58,11 @@ class Model:
         """Whether batch norm copes with one value per channel; PyTorch's own refuses."""
         self.random = _check(self, whole)
         """Whether training draws random numbers, as dropout does."""
+        recurrent = any(isinstance(layer, nn.RNNBase) for layer in whole.modules())
+        self.stacks = not self.random and not recurrent
+        """Whether clients can be stacked: random layers draw for each client alone, and
+        `torch.vmap` has no rule for PyTorch's recurrent layers.
+        """
 
     def _headless(self) -> nn.Module:
         """Return the module without its head, and without a count of batches of no client."""

@@ -7,6 +7,7 @@ that come often as CUDA graphs (`cuda_graphs`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -64,7 +65,12 @@ class Trainer:
 
     def __init__(self, model: Model, data: ClientData, streams: Streams, width: int) -> None:
         self.model, self.data, self.streams = model, data, streams
-        self.width = 1 if model.random else width  # random layers draw for each client alone
+        self.width = width if model.stacks else 1
+        if width > self.width and not model.random:
+            warnings.warn(
+                f"model {model.name!r} has recurrent layers: clients train one at a time",
+                stacklevel=2,
+            )
 
     def run(self, step: Step, plans: list[Plan], inputs: Inputs, optimiser: Optimiser) -> Trained:
         """Run a step over the batches of every client."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from repfl.algorithms.models.cnn4 import CNN4
@@ -35,12 +37,15 @@ MODELS: dict[str, Builder] = {
 }
 """Ours, and those that plug-ins register."""
 OURS = tuple(MODELS)
+FILES: dict[str, tuple[Path, ...]] = {}
+"""Files that models read, such as weights: their hashes are part of the ids of cells."""
 
 
-def register(name: str) -> Callable[[B], B]:
+def register(name: str, *, files: tuple[str, ...] = ()) -> Callable[[B], B]:
     """Register a model: a function of (channels, size, classes) that returns an `nn.Module`, or
     a module class whose constructor takes these. It takes images [B, C, H, W] unless it has an
-    attribute `inputs`: "signals" [B, C, T] or "tokens" [B, T].
+    attribute `inputs`: "signals" [B, C, T] or "tokens" [B, T]. `files` are those that it reads,
+    relative to its own file.
     """
     from repfl.algorithms.engine.model import ModelError
 
@@ -48,6 +53,10 @@ def register(name: str) -> Callable[[B], B]:
         if name in MODELS:
             raise ModelError(f"model {name!r} is registered twice")
         MODELS[name] = builder
+        FILES.pop(name, None)
+        if files:
+            folder = Path(str(sys.modules[builder.__module__].__file__)).parent
+            FILES[name] = tuple(folder / file for file in files)
         return builder
 
     return add

@@ -61,7 +61,7 @@ class Cell:
     recipe: Recipe
     seed: int
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of the files that the method declares to read, by name."""
+    """SHA-256 of the files that the method and the model declare to read, by name."""
 
     @cached_property
     def json(self) -> dict[str, Any]:
@@ -130,19 +130,27 @@ def build_cell(
         _HP[key] = hyperparameters(method, hp, location)
     if inputs is None:
         check_partition(recipe)
-        inputs = _input_hashes(method_entry, location) if method_entry.files else {}
+        inputs = _input_hashes(method_entry, recipe.model, location)
     return Cell(method, method_entry.version, _HP[key], resolved(recipe), seed, inputs)
 
 
-def _input_hashes(method_entry: Entry, location: str) -> dict[str, str]:
-    """Hash the files that a method declares, relative to the folder of its module."""
-    folder = Path(str(sys.modules[method_entry.cls.__module__].__file__)).parent
+def _input_hashes(method_entry: Entry, model: str, location: str) -> dict[str, str]:
+    """Hash the files that a method and a model declare."""
+    from repfl.algorithms import models
+
+    who, hashes = f"method {method_entry.name!r}", {}
     try:
-        return {name: _hash(folder / name, _state(folder / name)) for name in method_entry.files}
+        if method_entry.files:
+            folder = Path(str(sys.modules[method_entry.cls.__module__].__file__)).parent
+            hashes = {n: _hash(folder / n, _state(folder / n)) for n in method_entry.files}
+        who = f"model {model!r}"
+        return hashes | {
+            f"model/{path.name}": _hash(path, _state(path)) for path in models.FILES.get(model, ())
+        }
     except OSError as error:
         raise UserError(
-            f"{location + ': ' if location else ''}method {method_entry.name!r} declares the file"
-            f" {error.filename}: {error.strerror}"
+            f"{location + ': ' if location else ''}{who} declares the file {error.filename}:"
+            f" {error.strerror}"
         ) from None
 
 

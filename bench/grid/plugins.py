@@ -134,10 +134,28 @@ def _load_file(path: Path, what: str) -> None:
         files.append(path)
         sys.modules[name] = module
         try:
-            module_spec.loader.exec_module(module)
+            with _neighbours(path.parent):
+                module_spec.loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise
+
+
+@contextmanager
+def _neighbours(folder: Path) -> Iterator[None]:
+    """Context manager: modules beside a plug-in can be imported. They are forgotten afterwards, so
+    that another folder may have modules of the same names.
+    """
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in sys.modules.keys() - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and Path(file).parent == folder and not name.startswith("repfl"):
+                del sys.modules[name]
 
 
 # -- papers ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from repfl.algorithms import models
 from repfl.algorithms.engine.model import Model, ModelError
 from repfl.algorithms.engine.rng import Streams
+from repfl.bench.errors import one_line
 from tests.algorithms import toys
 
 
@@ -173,3 +174,39 @@ def test_a_users_module_trains_in_both_backends_and_resumes_with_the_same_bits(
     while not whole.done:
         whole.step()
     assert all(torch.equal(value, whole.state[name]) for name, value in end.items())
+
+
+class Recurrent(nn.Module):
+    """Reads an image row by row."""
+
+    def __init__(self, channels: int, size: int, classes: int) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(channels * size, 6, batch_first=True)
+        self.fc = nn.Linear(6, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.rnn(x.flatten(1, 2))[0][:, -1])
+
+
+def test_recurrent_layers_train_clients_alone_and_say_so(known: Callable[..., Model]) -> None:
+    net = known(Recurrent)
+    alone = toys.run("fedavg", model=net, rounds=1, dtype=torch.float64)
+    with pytest.warns(UserWarning, match="'theirs' has recurrent layers: clients train one at"):
+        stacked = toys.run("fedavg", model=net, rounds=1, stack=6, dtype=torch.float64)
+    assert torch.equal(alone.state["theta"], stacked.state["theta"])
+    assert not torch.equal(alone.state["theta"], alone.fed.new_model())
+
+
+def test_statistics_have_no_gradient_and_the_message_says_what_has() -> None:
+    fed = toys.run("fedavg", model="tiny-bn", rounds=1).fed
+    tensors = {
+        s.name: t
+        for s, t in zip(fed.params, fed.params.unflatten(fed.new_model()).values(), strict=True)
+    }
+    x = noise(4, 1, 8, 8)
+    assert torch.equal(fed.model.of(fed.new_model())(x), fed.model.bind(tensors)(x))
+    for tensor in tensors.values():
+        tensor.requires_grad_()
+    with pytest.raises(RuntimeError) as refused:
+        fed.model.bind(tensors)(x)
+    assert "of the tensors in `fed.params.trained`" in one_line(refused.value)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -14,14 +16,16 @@ from runpy import run_path
 
 import pytest
 
+from repfl.bench.check.toy_clients import toy_recipe
 from repfl.bench.cli.new import RUN, write
 from repfl.bench.errors import UserError
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
-from repfl.bench.grid.cell import from_json
+from repfl.bench.grid.cell import build_cell, from_json
 from repfl.bench.grid.source_digest import code_digest
 from repfl.bench.store import versions
 from repfl.bench.store.store import Store
+from repfl.datasets.core.recipe import Partition
 from tests.bench.conftest import Here, stored
 
 
@@ -347,3 +351,37 @@ def test_the_test_of_a_start_passes(kind: str, tmp_path: Path) -> None:
     assert tests
     for each in tests.values():
         each()
+
+
+def test_a_plugin_imports_its_neighbours_and_another_folder_has_its_own(tmp_path: Path) -> None:
+    for number, folder in enumerate(("first", "second")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "helper.py").write_text(f"LR = {number + 1}\n")
+        (tmp_path / folder / "mine.py").write_text("import helper\n\nLR = helper.LR\n")
+        plugins.load([str(tmp_path / folder / "mine.py")])
+    found = sorted(m.LR for n, m in sys.modules.items() if n.startswith("repfl_plugin_mine_"))
+    assert found == [1, 2]
+    assert "helper" not in sys.modules
+    assert not {str(tmp_path / "first"), str(tmp_path / "second")} & set(sys.path)
+
+
+def test_the_files_that_a_model_declares_are_part_of_its_cells(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "from repfl.algorithms import models\n"
+        "from repfl.algorithms.models.tiny import Tiny\n\n\n"
+        "@models.register('weighted', files=('weights.pt',))\n"
+        "class Weighted(Tiny):\n    pass\n"
+    )
+    plugins.load([str(tmp_path / "net.py")])
+    recipe = replace(
+        toy_recipe(), dataset="digits", model="weighted", partition=Partition(rule="iid")
+    )
+    with pytest.raises(UserError, match=r"model 'weighted' declares the file .*weights\.pt"):
+        build_cell("fedavg", {}, recipe, 0)
+    ids = []
+    for weights in (b"1", b"22"):
+        (tmp_path / "weights.pt").write_bytes(weights)
+        cell = build_cell("fedavg", {}, recipe, 0)
+        assert list(cell.inputs) == ["model/weights.pt"]
+        ids.append(cell.id)
+    assert ids[0] != ids[1]
