@@ -224,7 +224,10 @@ class Grid:
             if len(remaining) == len(flat):
                 raise unknown("field", field, flat, self.at("recipes", name, "unset"))
             inherited = nested(remaining)
-        return merge(inherited, table.model_extra or {})
+        own = dict(table.model_extra or {})
+        if isinstance(label := own.get("label"), str):
+            own["label"] = label.replace("{label}", str(inherited.get("label", "")))
+        return merge(inherited, own)
 
 
 def paper_of(path: Path) -> str:

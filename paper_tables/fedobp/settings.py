@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+from repfl.paper_tables.core.columns import printed_recipes
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.statistics.verdict import Printing
-from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.tables import Row
 
 PAPER = "fedobp"
 OURS = "FedOBP"
-DATASETS = {
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "emnist": "EMNIST",
-    "svhn": "SVHN",
-    "mnist": "MNIST",
-    "fmnist": "Fashion-MNIST",
-    "organa": "OrganAMNIST",
-    "organc": "OrganCMNIST",
-}
-PRINTED = dict(
-    zip(
-        DATASETS,
-        ("CIFAR10", "CIFAR100", "EMNIST", "SVHN", "MNIST", "FMNIST", "MEDMNISTA", "MEDMNISTC"),
-        strict=True,
-    )
-)
+SETTINGS = printed_recipes(PAPER)
+DATASETS: dict[str, str] = {}
+"""Titles of the data sets by their short names."""
+PRINTED: dict[str, str] = {}
 """The paper's names of the data sets."""
-ALPHAS = ("0.1", "0.5")
+ALPHAS: tuple[str, ...] = ()
+for _each in SETTINGS:
+    _short, _, _alpha = _each.key.partition("-dir")
+    DATASETS[_short], PRINTED[_short] = _each.column.group, _each.place.dataset
+    ALPHAS = (*ALPHAS, *({_alpha} - {*ALPHAS}))
 SWEPT = ("cifar10", "cifar100", "mnist", "fmnist", "organa", "organc")
 """The data sets of figures 4 and 7."""
 ORGANS = ("organa", "organc")
@@ -48,11 +40,7 @@ def columns(shorts: tuple[str, ...]) -> tuple[Column, ...]:
 
 TABLE3 = ("cifar10", "cifar100", "emnist", "svhn")
 TABLE4 = ("mnist", "fmnist", *ORGANS)
-PLACES = {
-    key(short, alpha): Place(PRINTED[short], f"Dir({alpha})")
-    for short in DATASETS
-    for alpha in ALPHAS
-}
+PLACES = {each.key: each.place for each in SETTINGS}
 
 PRINTING = Printing(
     runs=4,
