@@ -38,13 +38,13 @@ def test_main_rows_are_the_benchmark_s_baselines() -> None:
     used = {
         item.row: item.cell.hp for item in planned("fedobp", "paper") if item.artefact == "table3"
     }
-    assert used["LG-FedAvg"]["shared"] == "first"
-    assert used["FLUTE"]["detach"] is True
-    assert used["FedALA"]["worker"] == "shared"
-    assert used["pFedFDA"]["compat"] == used["APFL"]["mode"] == "flbench"
-    assert used["FedDPA"]["threshold"] == "quantile"
+    assert used["LG-FedAvg"].shared == "first"
+    assert used["FLUTE"].detach is True
+    assert used["FedALA"].worker == "shared"
+    assert used["pFedFDA"].compat == used["APFL"].mode == "flbench"
+    assert used["FedDPA"].threshold == "quantile"
     heads = ("FedPer", "FedRep", "FLUTE", "LG-FedAvg")
-    assert {used[name]["newcomer"] for name in heads} == {"global"}
+    assert {used[name].newcomer for name in heads} == {"global"}
 
 
 def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
