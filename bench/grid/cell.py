@@ -69,11 +69,11 @@ class Cell:
         values = {
             "method": self.method,
             "version": self.version,
-            "hp": self.options,
-            "recipe": recipe_values(self.recipe),
+            "hp": plain(self.options),
+            "recipe": _plain_recipe(self.recipe),
             "seed": self.seed,
         }
-        return plain(values | ({"inputs": self.inputs} if self.inputs else {}))
+        return values | ({"inputs": dict(self.inputs)} if self.inputs else {})
 
     @property
     def options(self) -> dict[str, Any]:
@@ -100,6 +100,15 @@ class Cell:
         return f"{self.method} on {self.recipe.dataset}, seed {self.seed} ({self.short})"
 
 
+def _plain_recipe(recipe: Recipe) -> Any:
+    """Return a recipe as plain JSON, made once: the cells of a table share it."""
+    if id(recipe) not in _RECIPES:
+        _RECIPES[id(recipe)] = (recipe, plain(recipe_values(recipe)))
+    return _RECIPES[id(recipe)][1]
+
+
+_RECIPES: dict[int, tuple[Recipe, Any]] = {}
+"""By the identity of the recipe, which is stored too so that its id is not reused."""
 _OPTIONS: dict[int, tuple[Any, dict[str, Any]]] = {}
 """By the identity of the hyper-parameters, which are stored too so that their id is not reused."""
 _HP: dict[tuple[Any, str], Any] = {}

@@ -163,8 +163,8 @@ class RecipeTable(BaseModel):
 
     A table with `each = { alpha = [0.1, 0.5] }` stands for one recipe per value, with `{alpha}` in
     its key, and wherever the value goes; `{label}` in a label is the inherited one. Tables are
-    merged into those inherited, entry by entry. A table that names a `rule` (a partition) or a `name` (an optimiser, a schedule) replaces the
-    options of the inherited one.
+    merged into those inherited, entry by entry. A table that names a `rule` (a partition) or a
+    `name` (an optimiser, a schedule) replaces the options of the inherited one.
     """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
