@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,7 @@ RATES = 3
 """Significant digits of a learning rate."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Line:
     """One method of the leaderboard."""
 
@@ -74,56 +74,68 @@ class Leaderboard:
 def leaderboard(book: Book) -> Leaderboard | None:
     """Return the leaderboard, or None if the report has no board or the board no run."""
     sheets = {sheet.name: sheet for sheet in book.sheets if sheet.paper == BOARD}
+    measured: Measured = {
+        (sheet.name, n.row, n.column): n
+        for sheet in sheets.values()
+        for n in sheet.numbers
+        if n.measured
+    }
     first = sheets.get("table1")
-    if first is None or not any(number.measured for number in first.numbers):
+    if first is None or not any(table == "table1" for table, _, _ in measured):
         return None
-    settings = {
-        head.key.partition("/")[0]: head.label
-        for head in first.columns
-        if any(n.measured for n in first.numbers if n.column == head.key)
-    }
-    lines = {
-        row: Line(row, *_method(row, first, book), added=row in ADDED)
-        for row in first.rows
-        if any(n.measured for n in first.numbers if n.row == row)
-    }
-    for name, key in (("table1", "accuracy"), ("table2", "harm")):
-        for setting, number in _numbers(sheets.get(name), key):
-            if number.row in lines and setting in settings and number.measured:
-                getattr(lines[number.row], key)[setting] = number
-    for number in sheets["table3"].numbers if "table3" in sheets else ():
-        if number.row in lines and number.column in ("traffic", "work") and number.measured:
-            setattr(lines[number.row], number.column, number)
-    for line in lines.values():
-        line.rates = {s: _rates(n, book) for s, n in line.accuracy.items()}
-    ranks = _ranks([line for line in lines.values() if not line.added], book, settings)
-    places = ranks.rank(method="min")
-    for row, rank in ranks.dropna().items():
-        line = lines[str(row)]
-        line.rank, line.place = float(rank), int(places[str(row)])
-    compared = [line for line in lines.values() if line.row not in first.aside]
+    columns = {column for table, _, column in measured if table == "table1"}
+    settings = {h.key.partition("/")[0]: h.label for h in first.columns if h.key in columns}
+    rows = [row for row in first.rows if any(key[:2] == ("table1", row) for key in measured)]
+    lines = [_line(row, first, measured, settings, book) for row in rows]
+    ranks = _ranks([line for line in lines if not line.added], book, settings)
+    places = ranks.dropna().rank(method="min")
+    lines = [
+        replace(line, rank=float(ranks[line.row]), place=int(places[line.row]))
+        if line.row in places
+        else line
+        for line in lines
+    ]
     figure = sheets.get("fig1")
-    reached = {s: [n.ours or 0.0 for x in lines.values() for n in _in(x, s)] for s in settings}
+    reached = {s: [n.ours or 0.0 for x in lines for n in _in(x, s)] for s in settings}
     return Leaderboard(
-        sorted(lines.values(), key=lambda x: (x.added, x.place or 999, x.rank or 999, x.row)),
+        sorted(lines, key=lambda x: (x.added, x.place or 999, x.rank or 999, x.row)),
         settings,
         {setting: (min(values), max(values)) for setting, values in reached.items()},
         first,
-        _ranks(compared, book, settings),
+        _ranks([line for line in lines if line.row not in first.aside], book, settings),
         next((f for f in (figure.files if figure else ()) if f.endswith(".svg")), ""),
         figure.caption if figure else "",
     )
 
 
+Measured = dict[tuple[str, str, str], Number]
+"""Numbers of ours by table, row and column."""
+
+
+def _line(
+    row: str, first: ArtefactData, measured: Measured, settings: Iterable[str], book: Book
+) -> Line:
+    """Return the line of one row, as far as it has been run."""
+
+    def by_setting(table: str, name: str) -> dict[str, Number]:
+        found = {s: measured.get((table, row, f"{s}/{name}")) for s in settings}
+        return {setting: number for setting, number in found.items() if number is not None}
+
+    accuracy = by_setting("table1", "accuracy")
+    return Line(
+        row,
+        *_method(row, first, book),
+        added=row in ADDED,
+        accuracy=accuracy,
+        harm=by_setting("table2", "harm"),
+        traffic=measured.get(("table3", row, "traffic")),
+        work=measured.get(("table3", row, "work")),
+        rates={setting: _rates(number, book) for setting, number in accuracy.items()},
+    )
+
+
 def _in(line: Line, setting: str) -> list[Number]:
     return [line.accuracy[setting]] if setting in line.accuracy else []
-
-
-def _numbers(sheet: ArtefactData | None, key: str) -> Iterable[tuple[str, Number]]:
-    for number in sheet.numbers if sheet else ():
-        setting, _, name = number.column.partition("/")
-        if name == key:
-            yield setting, number
 
 
 def _method(row: str, sheet: ArtefactData, book: Book) -> tuple[str, int]:
