@@ -43,24 +43,41 @@ def _check(facts: Facts, clients: int, options: Persons) -> None:
 def persons(pool: Pool, clients: int, seed: int, options: Persons) -> ClientSplits:
     """Give each client one person's samples; recordings are drawn for each purpose, per class.
 
-    Windows of one recording overlap, so a recording is for one purpose alone. A class with too few
-    recordings for a share gives it none, or at least one if it has any left for training.
+    Windows of one recording overlap, so a recording is for one purpose alone. Recordings of several
+    classes, such as the lines of a role, are drawn without regard to them.
     """
     parts: list[list[np.ndarray]] = [[], [], []]
+    divided = _of_one_class(pool)
     for client in range(clients):
-        held: list[list[np.ndarray]] = [[], [], []]
-        for label, members in enumerate(pool.by_class(np.flatnonzero(pool.groups == client))):
-            ids = members if pool.source_ids is None else pool.source_ids[members]
-            drawn = generator(seed, "partition/persons", client, label).permutation(np.unique(ids))
-            train = max(1, int(options.train_share * len(drawn) + 0.5))
-            test = len(drawn) - int((1 - options.test_share) * len(drawn) + 0.5)
-            cuts = [train, max(train, len(drawn) - test)]
-            train_ids, val_ids, test_ids = np.split(drawn, cuts)
-            for part, chosen in zip(held, (train_ids, test_ids, val_ids), strict=True):
-                part.append(members[np.isin(ids, chosen)])
-        for client_parts, pieces in zip(parts, held, strict=True):
-            client_parts.append(np.sort(np.concatenate(pieces)))
+        own = np.flatnonzero(pool.groups == client)
+        pieces: list[list[np.ndarray]] = [[], [], []]
+        for label, members in enumerate(pool.by_class(own) if divided else [own]):
+            rng = generator(seed, "partition/persons", client, label)
+            for piece, index in zip(pieces, _drawn(pool, members, options, rng), strict=True):
+                piece.append(index)
+        for part, piece in zip(parts, pieces, strict=True):
+            part.append(np.sort(np.concatenate(piece)))
         if options.train is not None:
             rng = generator(seed, "partition/persons/limit", client)
             parts[0][-1] = stratified_sample(parts[0][-1], pool.labels, options.train, rng)
     return ClientSplits.of(*parts)
+
+
+def _of_one_class(pool: Pool) -> bool:
+    """Return whether every recording is of one class, as samples without recordings are."""
+    if pool.source_ids is None:
+        return True
+    pairs = np.unique(np.stack([pool.source_ids, pool.labels]), axis=1)
+    return pairs.shape[1] == len(np.unique(pool.source_ids))
+
+
+def _drawn(
+    pool: Pool, members: np.ndarray, options: Persons, rng: np.random.Generator
+) -> tuple[np.ndarray, ...]:
+    """Return the samples for training, testing and validation, whole recordings each."""
+    ids = members if pool.source_ids is None else pool.source_ids[members]
+    drawn = rng.permutation(np.unique(ids))
+    train = max(1, int(options.train_share * len(drawn) + 0.5))
+    kept = max(train, int((1 - options.test_share) * len(drawn) + 0.5))
+    parts = (drawn[:train], drawn[kept:], drawn[train:kept])
+    return tuple(members[np.isin(ids, part)] for part in parts)
