@@ -21,7 +21,7 @@ SCALE = "smoke"
 SEEDS = (1, 2, 3)
 RECIPES_FOR_ALL_SEEDS = ("everybody", "cohort")
 """Recipes that every method runs with all seeds."""
-RECIPES_FOR_FIRST_SEED = ("board",)
+RECIPES_FOR_FIRST_SEED = ("board", "strangers")
 """Recipes that every method runs with the first seed."""
 
 CellName = tuple[str, str, int]

@@ -116,6 +116,46 @@ def test_clients_differ_in_size_where_weights_are_uniform() -> None:
     assert all(len(part) for part in found.data.val)
 
 
+def test_every_option_of_a_method_has_two_values() -> None:
+    """An option with one value could be a constant, or another option's."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for item in cells().values():
+        for name, value in item.cell.hp.items():
+            seen.setdefault((item.cell.method, name), set()).add(str(value))
+    assert [option for option, values in seen.items() if len(values) == 1] == []
+
+
+def test_every_pass_over_samples_has_a_second_step_and_clients_who_need_none() -> None:
+    from repfl.algorithms.core.federation import PASS_BATCH
+    from repfl.algorithms.engine.evaluate import BATCH
+
+    found, _ = clients("passes")
+    for parts, step in ((found.data.train, PASS_BATCH), (found.data.test, BATCH)):
+        sizes = sorted(len(part) for part in parts)
+        assert sizes[-2] < step < sizes[-1] < 2 * step
+
+
+def test_some_clients_are_never_seen_before_newcomers_are_scored() -> None:
+    from repfl.bench.run.clients import make
+    from repfl.bench.run.task import Options
+
+    cell = cells(["fedavg"])["fedavg strangers 1"].cell
+    run = make(cell, clients_of(cell), Options(precision="fp64", stack=1))
+    run.start()
+    seen: set[int] = set()
+    while not run.done:
+        run.step()
+        seen |= set(run.fed.active_ids)
+    assert 1 < len(seen) < run.fed.N
+    assert run.newcomers is not None
+
+
+def test_recipes_differ_in_how_images_are_normalised() -> None:
+    assert {
+        recipe.norm for name in grid().file.recipes if (recipe := grid().recipe(name, "smoke"))
+    } == {"unit", "raw", "standard"}
+
+
 def test_there_is_a_recipe_for_every_paper() -> None:
     papers = Counter(item.paper for item in plan(Selection(scale="smoke")))
     assert set(papers) <= set(grid().file.recipes)
