@@ -63,6 +63,18 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def bounds(session: nox.Session) -> None:
+    """The test suite with the oldest versions that pyproject.toml admits; needs uv."""
+    oldest = Path(session.virtualenv.location, "oldest.txt")
+    asked = ["--resolution", "lowest-direct", "--python", str(session.virtualenv.location)]
+    compile_ = ["uv", "pip", "compile", "--quiet", "pyproject.toml"]
+    session.run(*compile_, *asked, "--output-file", str(oldest), external=True)
+    session.install("pip", "--editable", ".[dev]", "--constraint", str(oldest))
+    session.env["PYTHONDONTWRITEBYTECODE"] = ""
+    session.run("pytest", "--numprocesses", "2", "--dist", "loadfile", *session.posargs)
+
+
+@nox.session
 def optional(session: nox.Session) -> None:
     """The tests of Ray and of the trackers, whose packages repfl does not install by itself."""
     install(session, "dev", "ray", "trackers")
