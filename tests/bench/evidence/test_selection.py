@@ -109,6 +109,14 @@ def test_where_the_best_round_counts_it_is_that_of_validation(tmp_path: Path) ->
     assert (found.row, found.val, found.test) == ("lr 0.1", pytest.approx(90), pytest.approx(70))
 
 
+def test_of_equal_rounds_the_first_counts_as_in_a_record(tmp_path: Path) -> None:
+    text = TUNED + 'evaluation = { rule = "best-val" }\n'
+    val, test = [0.4, 0.9, 0.1, 0.9, 0.9], [0.1, 0.2, 0.3, 0.4, 0.5]
+    made = {(rate, seed): scores(val, test) for rate in (0.1, 0.2, 0.3) for seed in (0, 1)}
+    found = best(tmp_path, made, text)
+    assert (found.row, found.val, found.test) == ("lr 0.1", pytest.approx(90), pytest.approx(20))
+
+
 def test_a_trial_that_fell_counts_and_cannot_be_the_best(tmp_path: Path) -> None:
     good = scores([0.9], [0.9])
     made = {(0.1, 0): good, (0.1, 1): "diverged", (0.2, 0): good, (0.3, 0): scores([0.2], [0.3])}

@@ -36,6 +36,8 @@ class Library(Invented):
         late = item.cell.method != "fedavg" and round_ > item.cell.hp.get("beta", 0)
         masked = item.cell.method == "fedpurin"
         up, down = size // 2 if masked else size, size // (6 if masked else 2) if late else size
+        if masked:  # so that every round counts
+            up, down = up - 29 * round_, down - 31 * round_
         code = 0 if item.cell.method == "fedavg" else size // 8
         lines = {
             "up_values": 4 * up,

@@ -8,6 +8,7 @@ from repfl.bench.grid.grid import files, read
 from repfl.bench.report import show_text
 from repfl.paper_tables.core.result import frame_of
 from tests.paper_tables.fedpurin.evidence import PAPER, table
+from tests.paper_tables.planned import planned
 
 GRID = read(files()["fedpurin"])
 
@@ -35,6 +36,30 @@ def test_full_model_rows_come_from_the_ledger_and_flag_the_mask_slip() -> None:
     assert sent == pytest.approx([4.712, 18.910, 19.501], abs=5e-4)
     assert (down["verdict"], masked["verdict"]) == ("reproduced", "differs")
     assert "mask of a ResNet-8" in masked["reason"]
+
+
+@pytest.mark.parametrize(("arrow", "line"), [("↑", "up"), ("↓", "down")])
+@pytest.mark.parametrize("phase", ["t ≤ β", "t > β"])
+def test_bytes_of_a_phase_are_the_mean_over_all_of_its_rounds(
+    arrow: str, line: str, phase: str
+) -> None:
+    """The invented bytes of every round differ."""
+    items = [
+        item
+        for item in planned("fedpurin", "smoke")
+        if (item.artefact, item.row, item.column) == ("table3", "FedPURIN", "billing-cifar10")
+    ]
+    library = PAPER.library(items, None)
+    beta, sent = items[0].cell.hp["beta"], []
+    for round_ in range(1, items[0].cell.rounds + 1):
+        noted = library.noted(items[0], round_)
+        billed = noted[f"traffic/{line}_values"] + noted[f"traffic/{line}_codes"] * (line == "up")
+        if (round_ <= beta) == (phase == "t ≤ β"):
+            sent.append(billed / items[0].cell.recipe["clients"] / 2**20)
+    found = PAPER.cell(
+        "table3", f"FedPURIN {arrow}, {phase}", "cifar10/as the paper counts", "smoke"
+    )
+    assert found["ours"] == pytest.approx(sum(sent) / len(sent), rel=1e-9)
 
 
 def test_a_sum_that_is_a_unit_off_is_not_equal_to_the_printed_digits() -> None:
