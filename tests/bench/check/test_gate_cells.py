@@ -35,8 +35,8 @@ def used_by(cell: Cell) -> Iterator[tuple[str, Any]]:
     """The options that a cell uses: the kind of value of every field of its recipe, and its
     method's choices.
     """
-    yield from _kinds(cell.recipe, "")
-    for name, value in cell.hp.items():
+    yield from _kinds(cell.json["recipe"], "")
+    for name, value in cell.options.items():
         if isinstance(value, str | bool) or value is None:
             yield f"{cell.method}.{name}", value
 
@@ -120,7 +120,7 @@ def test_every_option_of_a_method_has_two_values() -> None:
     """An option with one value could be a constant, or another option's."""
     seen: dict[tuple[str, str], set[str]] = {}
     for item in cells().values():
-        for name, value in item.cell.hp.items():
+        for name, value in item.cell.options.items():
             seen.setdefault((item.cell.method, name), set()).add(str(value))
     assert [option for option, values in seen.items() if len(values) == 1] == []
 

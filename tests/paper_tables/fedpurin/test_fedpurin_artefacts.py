@@ -50,12 +50,12 @@ def test_bytes_of_a_phase_are_the_mean_over_all_of_its_rounds(
         if (item.artefact, item.row, item.column) == ("table3", "FedPURIN", "billing-cifar10")
     ]
     library = PAPER.library(items, None)
-    beta, sent = items[0].cell.hp["beta"], []
+    beta, sent = items[0].cell.options["beta"], []
     for round_ in range(1, items[0].cell.rounds + 1):
         noted = library.noted(items[0], round_)
         billed = noted[f"traffic/{line}_values"] + noted[f"traffic/{line}_codes"] * (line == "up")
         if (round_ <= beta) == (phase == "t ≤ β"):
-            sent.append(billed / items[0].cell.recipe["clients"] / 2**20)
+            sent.append(billed / items[0].cell.recipe.clients / 2**20)
     found = PAPER.cell(
         "table3", f"FedPURIN {arrow}, {phase}", "cifar10/as the paper counts", "smoke"
     )
