@@ -76,7 +76,7 @@ def test_of_equal_rounds_the_first_is_reported_wherever_they_lie(seed: int) -> N
         found += [(r, f"post_agg/val/{n}", v) for n in ("mean", "pooled") for r, v in val.items()]
         draw.shuffle(found)
         first = min(round_ for round_ in rounds if by[round_] == max(by.values()))
-        metrics = summarise(found, evaluation(rule=rule), (0.1, 0.1), 5)
+        metrics = summarise(found, Evaluation(rule=rule), (0.1, 0.1), 5)
         assert (metrics["value"], metrics["round"]) == (scores[first], first)
         if rule == "best-val":
             assert best_round(found) == first

@@ -33,7 +33,7 @@ class Library(Invented):
 
     def noted(self, item: Planned, round_: int) -> dict[str, float]:
         size, clients = SIZES[item.cell.recipe.model], item.cell.recipe.clients
-        late = item.cell.method != "fedavg" and round_ > item.cell.hp.get("beta", 0)
+        late = item.cell.method != "fedavg" and round_ > item.cell.options.get("beta", 0)
         masked = item.cell.method == "fedpurin"
         up, down = size // 2 if masked else size, size // (6 if masked else 2) if late else size
         if masked:  # so that every round counts
