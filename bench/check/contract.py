@@ -352,14 +352,22 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
 )
 
 
+def vacuous(case: Situation) -> str:
+    """Return why the contract says little in a situation; empty if it does."""
+    seen = recording(usual(case))
+    if not seen.encoded and methods()[case.method].family != "local":
+        return "nothing is sent"
+    return " and ".join(sorted(seen.empty))
+
+
 def check(
-    name: str, promises: Sequence[Callable[[Situation], None]] = ()
+    name: str, promises: Sequence[Callable[[Situation], None]] = (), model: str | None = None
 ) -> Iterator[tuple[str, Situation, str]]:
     """Yield (promise, situation, problem or "") for the contract, or for some promises, of a
     method. If the method fails, or does not repeat itself, nothing else is checked.
     """
     torch.set_num_threads(1)
-    for case in situations(name):
+    for case in situations(name, model):
         for promise in promises or CONTRACT:
             wrong = ""
             try:

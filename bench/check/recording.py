@@ -40,6 +40,8 @@ class Recording:
         self.tape: list[Message] = []
         self.encoded = 0
         """Bytes of all messages, encoded for real."""
+        self.empty: set[str] = set()
+        """What has had nothing to work on."""
         self.replays = ""
         """"": record; "up": replay the teacher's rows of what goes up; "down": replay downloads."""
         self.teacher = 0
@@ -65,6 +67,8 @@ class Recording:
 
     def train(self, step: Step, plans: list[Plan], inputs: Inputs, optimiser: Optimiser) -> Trained:
         """Keep what clients train from; while the teacher is replayed, disturb its models."""
+        if inputs.trainable is not None and not inputs.trainable.any():
+            self.empty.add("a training has nothing to train")
         named: list[Any] = [inputs.params, inputs.reference, inputs.extras]
         self.trained_from += [tensor.clone() for part in named for tensor in part.values()]
         done = self._train(step, plans, inputs, optimiser)
@@ -80,6 +84,8 @@ class Recording:
     def pass_on(self, way: Way, message: Message, rows: list[int]) -> Message:
         """Encode a message, and record it or replace it by what was recorded."""
         self.encoded += encoded_bytes(message, len(rows))
+        if isinstance(message, Vectors) and not message.on_wire.any():
+            self.empty.add("a message has no entries")
         if isinstance(message, Vectors) and way == "down" and message.code != "none":
             self.coded_down = True
         if not self.replays:

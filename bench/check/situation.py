@@ -14,8 +14,11 @@ from repfl.algorithms import models
 from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
+from repfl.algorithms.engine.model import Model
+from repfl.bench.check import toy_model
 from repfl.bench.check.recording import RecordedRun, Recording, flat
 from repfl.bench.check.toy_clients import RAGGED, toy_data, toy_recipe
+from repfl.bench.check.toy_model import EveryKind
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Situation:
     ) -> Run:
         """Return the method in this situation, not yet started."""
         data = data_for(sizes)
-        model = models.build(self.model, channels=1, size=8, classes=data.classes)
+        model = built(self.model, data.classes)
         recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
         method = build(self.method, dict(self.hp))
         how: dict[str, Any] = {"seed": 0, "dtype": torch.float64, "stack": stack, "device": device}
@@ -54,10 +57,24 @@ class Situation:
         return run
 
 
-def situations(name: str) -> Iterator[Situation]:
-    """Yield the situations of a method: all clients without batch norm, half of them with it."""
+def built(model: str, classes: int) -> Model:
+    """Return a model for the toy images, which are 8x8."""
+    if model == toy_model.NAME:
+        return Model(model, lambda: EveryKind(1, 8, classes), (1, 8, 8), classes)
+    return models.build(model, channels=1, size=8, classes=classes)
+
+
+def situations(name: str, model: str | None = None) -> Iterator[Situation]:
+    """Yield the situations of a method: all clients without batch norm, half of them with it; on a
+    model, if one is named.
+    """
     entry = methods()[name]
     options = tuple(entry.fast_hp.items())
+    if model is not None:
+        yield Situation(name, model, 1.0, options)
+        if "p2p" not in entry.needs:
+            yield Situation(name, model, 0.5, options)
+        return
     if "bn" not in entry.needs:
         yield Situation(name, "tiny", 1.0, options)
     yield Situation(name, "tiny-bn", 1.0 if "p2p" in entry.needs else 0.5, options)

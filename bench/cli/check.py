@@ -40,6 +40,10 @@ def check(
             "--promise", help="only the contract, and of it only this promise; repeatable"
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="keep the contract on this model; `every-kind` has layers of every kind"),
+    ] = None,
     reference: Annotated[
         Path | None, typer.Option(help="file that the gate compares with (default: ours)")
     ] = None,
@@ -68,8 +72,10 @@ def check(
     if plugin and not names and not promise:
         text = "registers no method; models, data sets and partitions have a test file for pytest"
         raise UserError(f"plugin {', '.join(plugin)}: {text}")
-    codes = [_contract(names, promise or ())] if names or promise else []
-    if not promise and (not names or reference or _in_gate(names)):
+    if model is not None:
+        _refuse_unknown(model)
+    codes = [_contract(names, promise or (), model)] if names or promise or model else []
+    if not (promise or model) and (not names or reference or _in_gate(names)):
         codes.append(_show_regression(gate.check(reference, names, workers, files)))
     return max(codes)
 
@@ -90,6 +96,15 @@ def _methods_of(paths: Sequence[str]) -> list[str]:
     ]
 
 
+def _refuse_unknown(model: str) -> None:
+    """Raise a UserError unless there is a model of this name."""
+    from repfl.algorithms import models
+    from repfl.bench.check import toy_model
+
+    if model not in (names := {*models.MODELS, toy_model.NAME}):
+        raise unknown("model", model, names)
+
+
 def _in_gate(names: Sequence[str]) -> bool:
     """Return whether our reference has these methods; it has none of plug-ins or in wrappers."""
     from repfl.bench.grid import plugins
@@ -106,14 +121,13 @@ def _in_gate(names: Sequence[str]) -> bool:
 # -- the contract ----------------------------------------------------------------------------------
 
 
-def _contract(names: Sequence[str], promises: Sequence[str]) -> int:
+def _contract(names: Sequence[str], promises: Sequence[str], model: str | None = None) -> int:
     """Check the contract of methods; return the exit code."""
     from repfl.algorithms.core.method import methods
-    from repfl.bench.check.contract import CONTRACT
-    from repfl.bench.check.contract import check as check_contract
+    from repfl.bench.check import contract
     from repfl.bench.grid.methods import entry
 
-    by_name = {each.__name__: each for each in CONTRACT}
+    by_name = {each.__name__: each for each in contract.CONTRACT}
     for promise in promises:
         if promise not in by_name:
             raise unknown("promise", promise, by_name)
@@ -123,7 +137,9 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> int:
         entry(name)
         counts = Counter[str]()
         with waiting(f"{name}: the contract") as status:
-            for promise, case, wrong in check_contract(name, [by_name[each] for each in promises]):
+            for promise, case, wrong in contract.check(
+                name, [by_name[each] for each in promises], model
+            ):
                 situation = f"{case.model}, participation {case.participation:g}"
                 status.update(f"{name}: {promise} ({situation}) ...")
                 broken += bool(wrong)
@@ -132,6 +148,10 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> int:
                     verdict = f"BROKEN  {name}" if wrong else f"kept    {name}"
                     end = f": {wrong}" if wrong else ""
                     print(f"{verdict}: {promise} ({situation}){end}", flush=True)
+        for case in () if counts.keys() - {""} else contract.situations(name, model):
+            if note := contract.vacuous(case):
+                help_ = "repfl check --model NAME keeps the contract on a model of yours"
+                print(f"note    {name}: on {case.model}, {note}; {help_}")
         for wrong, count in counts.items():
             if wrong and count > 1:
                 print(f"        {name}: {count - 1} x more: {wrong}")

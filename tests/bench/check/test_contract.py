@@ -11,7 +11,7 @@ import torch
 from repfl.algorithms.core.method import MethodError
 from repfl.bench.check import contract
 from repfl.bench.check.contract import Broken
-from repfl.bench.check.situation import Situation
+from repfl.bench.check.situation import Situation, situations
 from repfl.bench.errors import UserError
 
 SLIPS = """
@@ -274,6 +274,25 @@ class DrawsByPlace(Plain):
         return fed.up(end + 1e-3 * noise.to(end))
 
 
+@slip("test-attention")
+class Attention(Plain):
+    "Averages attention layers, of which it sends nothing."
+
+    def init(self, fed):
+        return super().init(fed) | {"w": fed.client_rows(fed.new_model()[None])}
+
+    def round(self, state, fed):
+        shared = fed.params.select(lambda s: s.name.startswith("attention"))
+        end = fed.train(state["w"][fed.active])
+        fed.up(end, shared & ~shared)
+        theta = torch.where(shared, fed.mean(end), state["theta"])
+        end = torch.where(shared, theta, end)
+        return {"theta": theta, "w": fed.scatter_rows(state["w"], end)}
+
+    def client_params(self, state, fed):
+        return state["w"][fed.active]
+
+
 @slip("test-backwards")
 class Backwards(Plain):
     "FedAvg whose clients train from the last to the first, one by one and two of them twice."
@@ -367,6 +386,17 @@ def test_a_slip_is_seen(
     model = "tiny" if name in own_state else "tiny-bn"
     with pytest.raises(Broken, match=said):
         keeps(Situation(name, model, participation))
+
+
+def test_where_the_toy_model_lacks_what_a_method_works_on_that_is_said(slips: Path) -> None:
+    tiny = Situation("test-attention", "tiny", 1.0)
+    contract.unsent(tiny)
+    assert contract.vacuous(tiny) == "nothing is sent"
+    assert contract.vacuous(Situation("fedavg", "tiny", 1.0)) == ""
+    every = [case.model for case in situations("test-attention", "every-kind")]
+    assert every == ["every-kind"] * 2
+    with pytest.raises(Broken, match="'w' learns from a client what no message carries"):
+        contract.unsent(Situation("test-attention", "every-kind", 1.0))
 
 
 def test_one_who_makes_no_slip_keeps_all(slips: Path) -> None:

@@ -15,7 +15,9 @@ from tests.bench.conftest import Here
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check two promises in one situation."""
     monkeypatch.setattr(contract, "CONTRACT", (contract.finite, contract.resumable))
-    monkeypatch.setattr(contract, "situations", lambda name: [Situation(name, "tiny", 1.0)])
+    monkeypatch.setattr(
+        contract, "situations", lambda name, model=None: [Situation(name, model or "tiny", 1.0)]
+    )
 
 
 def test_one_promise_of_one_method(here: Here) -> None:
@@ -24,6 +26,14 @@ def test_one_promise_of_one_method(here: Here) -> None:
     assert "kept    fedavg: resumable" in said.out
     assert "0 broken promises" in said.out
     assert "finite" not in said.out
+
+
+def test_a_model_may_be_named(here: Here) -> None:
+    said = here("check", "--method", "fedavg", "--model", "every-kind")
+    assert (said.code, "resumable (every-kind, participation 1)" in said.out) == (0, True)
+    assert "cells of" not in said.out
+    said = here("check", "--method", "fedavg", "--model", "tinny")
+    assert (said.code, "unknown model 'tinny'; did you mean tiny" in said.err) == (2, True)
 
 
 def test_a_plugin_without_a_method_is_refused(here: Here, tmp_path: Path) -> None:
