@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 import pandas as pd
 
 from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.numbers import Number
-from repfl.paper_tables.board.findings import ordinal
 from repfl.paper_tables.board.view import ADDED
 from repfl.paper_tables.core.statistics import rank_statistics
 
 BOARD = "board"
+FINE_TUNING = "learning rate of fine-tuning"
+"""How the meaning of an option begins that multiplies the rate of fine-tuning."""
 RATES = 3
 """Significant digits of a learning rate."""
 
@@ -29,7 +31,11 @@ class Line:
     added: bool
     """Whether an addendum of the protocol added it."""
     rank: float | None = None
+    """Mean rank over settings and studies among all compared rows."""
     place: int | None = None
+    """Its place by that."""
+    frozen_place: int | None = None
+    """Its place among the rows of the frozen protocol alone."""
     accuracy: dict[str, Number] = field(default_factory=dict)
     """By setting."""
     harm: dict[str, Number] = field(default_factory=dict)
@@ -37,6 +43,22 @@ class Line:
     work: Number | None = None
     rates: dict[str, list[float]] = field(default_factory=dict)
     """By setting, the learning rate that each study chose."""
+    fine_rates: dict[str, list[float]] = field(default_factory=dict)
+    """By setting, the rate of fine-tuning that each study chose, if the method has one."""
+
+    def rate(self, setting: str) -> str:
+        """Return the tuned learning rates of a setting as median [lowest, highest]."""
+        return _middle(self.rates.get(setting, []))
+
+    def fine_rate(self, setting: str) -> str:
+        return _middle(self.fine_rates.get(setting, []))
+
+
+def _middle(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    low, middle, high = (f"{v:.2g}" for v in (min(values), median(values), max(values)))
+    return middle if low == high else f"{middle} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -48,8 +70,6 @@ class Leaderboard:
     span: dict[str, tuple[float, float]]
     """By setting, the range of accuracies, for bars."""
     sheet: ArtefactData
-    ranks: pd.Series
-    """Mean rank of every compared row, with those that addenda added."""
     picture: str = ""
     caption: str = ""
     """What the picture shows."""
@@ -63,12 +83,18 @@ class Leaderboard:
         return [line for line in self.lines if line.added]
 
     @property
-    def place_with_addenda(self) -> str:
-        """Return the place of the frozen protocol's first method among all compared rows."""
-        row = self.frozen[0].row
-        if not self.added or pd.isna(self.ranks.get(row)):
-            return ""
-        return f"{ordinal(1 + int((self.ranks < self.ranks[row]).sum()))} of {len(self.ranks)}"
+    def compared(self) -> list[Line]:
+        return [line for line in self.lines if line.place]
+
+    @property
+    def title(self) -> str:
+        """Return the finding: who is first among all compared rows, and in the frozen protocol."""
+        first = self.compared[0]
+        title = f"{first.row} ranks first of {len(self.compared)} equally tuned methods"
+        frozen = min(self.frozen, key=lambda line: line.frozen_place or len(self.lines))
+        if frozen.row == first.row or not frozen.frozen_place:
+            return title
+        return f"{title}; {frozen.row} leads the frozen protocol"
 
 
 def leaderboard(book: Book) -> Leaderboard | None:
@@ -87,22 +113,26 @@ def leaderboard(book: Book) -> Leaderboard | None:
     settings = {h.key.partition("/")[0]: h.label for h in first.columns if h.key in columns}
     rows = [row for row in first.rows if any(key[:2] == ("table1", row) for key in measured)]
     lines = [_line(row, first, measured, settings, book) for row in rows]
-    ranks = _ranks([line for line in lines if not line.added], book, settings)
-    places = ranks.dropna().rank(method="min")
+    ranks = _ranks([line for line in lines if line.row not in first.aside], book, settings)
+    places = ranks.dropna().rank(method="min").astype(int).to_dict()
+    frozen = _ranks([line for line in lines if not line.added], book, settings)
+    frozen_places = frozen.dropna().rank(method="min").astype(int).to_dict()
     lines = [
-        replace(line, rank=float(ranks[line.row]), place=int(places[line.row]))
-        if line.row in places
-        else line
+        replace(
+            line,
+            rank=float(ranks[line.row]) if line.row in places else None,
+            place=places.get(line.row),
+            frozen_place=frozen_places.get(line.row),
+        )
         for line in lines
     ]
     figure = sheets.get("fig1")
     reached = {s: [n.ours or 0.0 for x in lines for n in _in(x, s)] for s in settings}
     return Leaderboard(
-        sorted(lines, key=lambda x: (x.added, x.place or 999, x.rank or 999, x.row)),
+        sorted(lines, key=lambda x: (x.place or 999, x.frozen_place or 999, x.row)),
         settings,
         {setting: (min(values), max(values)) for setting, values in reached.items()},
         first,
-        _ranks([line for line in lines if line.row not in first.aside], book, settings),
         next((f for f in (figure.files if figure else ()) if f.endswith(".svg")), ""),
         figure.caption if figure else "",
     )
@@ -131,6 +161,7 @@ def _line(
         traffic=measured.get(("table3", row, "traffic")),
         work=measured.get(("table3", row, "work")),
         rates={setting: _rates(number, book) for setting, number in accuracy.items()},
+        fine_rates={setting: _fine_rates(number, book) for setting, number in accuracy.items()},
     )
 
 
@@ -146,6 +177,38 @@ def _method(row: str, sheet: ArtefactData, book: Book) -> tuple[str, int]:
 def _rates(number: Number, book: Book) -> list[float]:
     runs = [book.runs[cell] for cell in number.runs if cell in book.runs]
     return [float(f"{run['recipe']['training']['lr']:.{RATES}g}") for run in runs]
+
+
+def _fine_rates(number: Number, book: Book) -> list[float]:
+    """Return the rates of fine-tuning: the learning rate times the option that multiplies it."""
+    options = book.methods.get(number.method, {}).get("hyperparameters", ())
+    multiples = [o["name"] for o in options if str(o["meaning"]).startswith(FINE_TUNING)]
+    runs = [book.runs[cell] for cell in number.runs if cell in book.runs]
+    return [
+        float(run["hp"][name]) * float(run["recipe"]["training"]["lr"])
+        for name in multiples
+        for run in runs
+        if name in run["hp"]
+    ]
+
+
+def markdown(board: Leaderboard) -> str:
+    """Return the leaderboard as a table for a page on GitHub."""
+    settings = board.settings
+    head = ["Rank", "Frozen", "Method", *(f"{label}, %" for label in settings.values())]
+    head += [f"worse than local, {label}, %" for label in settings.values()]
+    head += ["KiB a round", *(f"learning rate, {label}" for label in settings.values())]
+    head += ["fine-tuning rate"]
+    lines = [head, ["---:", "---:", "---", *["---:"] * (len(head) - 3)]]
+    for line in board.lines:
+        fine = dict.fromkeys(filter(None, (line.fine_rate(setting) for setting in settings)))
+        cells = [str(line.place or ""), str(line.frozen_place or ""), line.row]
+        cells += [line.accuracy[s].ours_text if s in line.accuracy else "" for s in settings]
+        cells += [line.harm[s].ours_text if s in line.harm else "" for s in settings]
+        cells += [line.traffic.ours_text if line.traffic else ""]
+        cells += [*(line.rate(setting) for setting in settings), "; ".join(fine)]
+        lines.append(cells)
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
 
 
 def _ranks(lines: Sequence[Line], book: Book, settings: dict[str, str]) -> pd.Series:

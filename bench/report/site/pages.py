@@ -19,7 +19,7 @@ from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import coded, embedded, emphasise, linked, noted, readme, slug
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.site import words
-from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
+from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard, markdown
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
@@ -76,6 +76,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **values)
     if board:
         yield page("leaderboard.html", "leaderboard.html.j2", picture=_picture(book, board.picture))
+        yield "leaderboard.md", markdown(board)
     if book.test:
         yield page("selftest.html", "selftest.html.j2", **_self_test(book.test))
     meanings = {word: text.removeprefix(f"{word}: ") for word, text in formatting.MEANING.items()}
