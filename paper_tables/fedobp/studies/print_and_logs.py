@@ -78,9 +78,9 @@ def main() -> None:
     both = frame[frame["three_equal"]].merge(ours, on=CELL)
     both = both.assign(to_others=(both["ours"] - both["others"]).abs(),
                        to_log=(both["ours"] - both["best"]).abs())  # fmt: skip
-    for name, group in both.groupby(both["dataset"] == "MNIST"):
+    for is_mnist, group in both.groupby(both["dataset"] == "MNIST"):
         nearer = (group["to_others"] < group["to_log"]).sum()
-        print(f"{'MNIST' if name else 'other data'}: ours is nearer to the three values in {nearer}"
+        print(f"{'MNIST' if is_mnist else 'other data'}: ours is nearer to the three values in {nearer}"
               f" of {len(group)}; {group['to_others'].mean():.2f} from them,"
               f" {group['to_log'].mean():.2f} from the log")  # fmt: skip
 

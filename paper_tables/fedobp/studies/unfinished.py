@@ -49,8 +49,8 @@ def without_momentum() -> pd.Series:
 
 def main(checkpoint: Path, log: Path, commit: str) -> None:
     """Write the curves, and print how far ours lie from the log."""
-    logged = pd.read_csv(log)
-    logged = pd.Series(logged["accuracy_test_before"].to_numpy(), index=logged["epoch"] + 1)
+    rounds = pd.read_csv(log)
+    logged = pd.Series(rounds["accuracy_test_before"].to_numpy(), index=rounds["epoch"] + 1)
     curves = {"momentum 0.7": stored(checkpoint), "momentum 0": without_momentum()}
     frame = pd.DataFrame(curves | {"log": logged}).loc[: curves["momentum 0.7"].index.max()]
     frame = frame.round(2).rename_axis("round").reset_index().assign(commit=commit)
