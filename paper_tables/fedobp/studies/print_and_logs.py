@@ -80,8 +80,9 @@ def main() -> None:
                        to_log=(both["ours"] - both["best"]).abs())  # fmt: skip
     for is_mnist, group in both.groupby(both["dataset"] == "MNIST"):
         nearer = (group["to_others"] < group["to_log"]).sum()
-        print(f"{'MNIST' if is_mnist else 'other data'}: ours is nearer to the three values in {nearer}"
-              f" of {len(group)}; {group['to_others'].mean():.2f} from them,"
+        where = "MNIST" if is_mnist else "other data"
+        print(f"{where}: ours is nearer to the three values in {nearer} of {len(group)};"
+              f" {group['to_others'].mean():.2f} from them,"
               f" {group['to_log'].mean():.2f} from the log")  # fmt: skip
 
 
