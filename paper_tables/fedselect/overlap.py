@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import isfinite, nan
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
-from repfl.paper_tables.core.result import Claim, NewCanvas, Result
-from repfl.paper_tables.fedselect.settings import CIFAR10, LIMITS, PAPER, SAME_DATA
+from repfl.paper_tables.core.published import select
+from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
+from repfl.paper_tables.fedselect.settings import ALPHAS, CIFAR10, LIMITS, PAPER, SAME_DATA
 
 MEASURE = (
-    "Overlap of two clients: parameters personal to both, as a share of those personal to either."
-    " Two independent masks of share a would overlap by a / (2 - a). The paper does not define its"
-    " measure (README, 27)."
+    "Overlap of two clients in the final linear layer: entries personal to both, as a share of"
+    " those personal to either. Two independent masks of share a would overlap by a / (2 - a). The"
+    " paper's are normalised, and it does not say how: at α = 0.80 a pair has 0.00 (README, 27)."
+    " Colours compare the pairs of one panel."
 )
-ORDER = (
-    "Clients are ordered by the labels of their training images, as in the paper; the labels stand"
-    " at the axis."
-)
-
-
+ORDER = "Clients are in the order of the paper's figure; their classes stand at the axis."
+PAIRS = ((0, 1), (2, 3), (4, 5), (6, 7), (8, 9), (0, 3), (1, 4), (2, 5), (6, 9), (7, 8))
+"""The classes of the paper's clients, in the order of its figure."""
 STATISTICS = (".mean", ".var", ".running_mean", ".running_var")
 """How a layout names the running statistics of batch norm, which are no parameters."""
 
@@ -39,8 +42,10 @@ class Overlap:
     table: np.ndarray  # [N, N], NaN on the diagonal
     labels: tuple[tuple[int, ...], ...]
     """The classes of every client, in the order of the table."""
-    share: float
-    """Personal share of the parameters, mean over clients."""
+    share: float = nan
+    """Personal share of the layer, mean over clients; NaN if it is not printed."""
+    sources: tuple[str, ...] = ()
+    """File and line of every pair, if the overlaps are printed ones."""
 
     @property
     def pairs(self) -> pd.DataFrame:
@@ -48,8 +53,8 @@ class Overlap:
         rows = [
             {
                 "alpha": self.alpha,
-                "first": i,
-                "second": j,
+                "first": named(a),
+                "second": named(b),
                 "common": bool(set(a) & set(b)),
                 "overlap": float(self.table[i, j]),
             }
@@ -58,16 +63,21 @@ class Overlap:
         return pd.DataFrame(rows)
 
 
-def overlaps(arrays: Arrays) -> Arrays:
-    """Reduce a run's mask tallies to its overlaps; empty if it recorded none."""
+def named(classes: Sequence[int]) -> str:
+    """Return a client's classes as the paper writes them."""
+    return f"[{' '.join(map(str, classes))}]"
+
+
+def final_layer_overlaps(arrays: Arrays) -> Arrays:
+    """Reduce a run's mask tallies to its overlaps in the final linear layer; empty if it recorded
+    none.
+    """
     if not {"mask", "class_counts", "layout/names"} <= set(arrays):
         return {}
+    places = {n: span for n, span in spans(arrays).items() if not n.endswith(STATISTICS)}
+    last = [name for name in places if name.endswith(".weight")][-1].removesuffix("weight")
     # masks only grow, so what was ever personal is personal at the end
-    masks = [
-        arrays["mask"][:, span] > 0
-        for name, span in spans(arrays).items()
-        if not name.endswith(STATISTICS)
-    ]
+    masks = [arrays["mask"][:, span] > 0 for name, span in places.items() if name.startswith(last)]
     return compare_masks(np.concatenate(masks, axis=1), arrays["class_counts"])
 
 
@@ -76,7 +86,8 @@ def compare_masks(masks: np.ndarray, counts: np.ndarray) -> Arrays:
     each client, and the personal share.
     """
     owned = [tuple(np.flatnonzero(row).tolist()) for row in counts]
-    order = sorted(range(len(masks)), key=lambda client: owned[client])
+    printed: dict[tuple[int, ...], int] = {classes: k for k, classes in enumerate(PAIRS)}
+    order = sorted(range(len(masks)), key=lambda k: (printed.get(owned[k], len(PAIRS)), owned[k]))
     packed, sizes = np.packbits(masks[order], axis=1), masks[order].sum(axis=1)
     table = np.full((len(order), len(order)), np.nan)
     for i, j in combinations(range(len(order)), 2):
@@ -96,7 +107,7 @@ def read(evidence: Evidence) -> list[Overlap] | str:
             reasons.append(f"{row}: {why_missing(planned, evidence.scale)}")
             continue
         cell = str(done.iloc[0]["id"])
-        arrays = evidence.arrays(cell, overlaps)
+        arrays = evidence.arrays(cell, final_layer_overlaps)
         if not arrays:
             reasons.append(f"{row}: cell {cell[:12]} holds no mask tallies")
             continue
@@ -105,92 +116,148 @@ def read(evidence: Evidence) -> list[Overlap] | str:
     return result or "; ".join(reasons)
 
 
-def fig4(evidence: Evidence) -> Result:
-    """Return heat maps of pairwise overlap, one per α."""
-    key, title = (PAPER, "fig4"), "Figure 4: how much the clients' masks overlap"
-    what = "Overlap of the clients' final masks on CIFAR-10 for four limits α."
-    result = read(evidence)
-    if isinstance(result, str):
-        return builders.absent(evidence, key, title, what, result, claims([], evidence.scale))
+def printed_overlaps(evidence: Evidence) -> list[Overlap]:
+    """Return the overlaps that the paper prints, one per α."""
+    rows = select(evidence.published, table="figure 4")
+    result = []
+    for alpha in ALPHAS:
+        lines = select(rows, setting=f"alpha={alpha}").set_index("method")
+        table = np.full((len(PAIRS), len(PAIRS)), np.nan)
+        sources = []
+        for i, j in combinations(range(len(PAIRS)), 2):
+            line = lines.loc[f"{named(PAIRS[i])} and {named(PAIRS[j])}"]
+            table[i, j] = table[j, i] = line["value"]
+            sources.append(str(line["source"]))
+        result.append(Overlap(f"α = {alpha}", table, PAIRS, sources=tuple(sources)))
+    return result
+
+
+def fig4(evidence: Evidence) -> Figure:
+    """Return heat maps of pairwise overlap, one per α: the printed ones, and below them ours."""
+    result, printed = read(evidence), printed_overlaps(evidence)
+    ours = [] if isinstance(result, str) else result
+    data = [each.pairs.assign(kind="ours", source="") for each in ours]
+    data += [each.pairs.assign(kind="reported", source=each.sources) for each in printed]
     return builders.figure(
         evidence,
-        key,
-        title,
-        what,
-        lambda sheet: draw(sheet, result),
-        pd.concat([o.pairs for o in result], ignore_index=True),
+        (PAPER, "fig4"),
+        "Figure 4: how much the clients' masks overlap",
+        "Overlap of the clients' final masks in the last layer on CIFAR-10 for four limits α: as"
+        " printed, and below it ours.",
+        lambda sheet: draw(sheet, printed, ours),
+        pd.concat(data, ignore_index=True),
         notes=(
             MEASURE,
             ORDER,
+            *((result,) if isinstance(result, str) else ()),
             *builders.missing(evidence, LIMITS, [CIFAR10]),
             *builders.at_scale(evidence, smoke=SAME_DATA),
         ),
-        claims=claims(result, evidence.scale),
-        alt=(
-            "Heat maps of the pairwise overlap of ten clients' masks, ordered by labels, one per α."
-        ),
+        claims=claims(ours, evidence.scale, printed),
+        alt="Heat maps of the pairwise overlap of ten clients' masks, one per α, printed and ours.",
     )
 
 
-def draw(sheet: NewCanvas, compared: list[Overlap]) -> Canvas:
-    """Draw one square per α, each with its own colour scale, which compares pairs at one α."""
-    canvas = sheet(11.5, 3.9)
-    for panel, overlap in zip(
-        figure_style.panels(canvas, len(compared), len(compared)), compared, strict=True
-    ):
-        low, high = np.nanmin(overlap.table), np.nanmax(overlap.table)
-        plots.heat(panel, overlap.table, top=float(high), bottom=float(low))
-        names = [" ".join(map(str, labels)) for labels in overlap.labels]
-        panel.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
-        panel.set_yticks(range(len(names)), names, fontsize=7)
-        panel.set_box_aspect(1)
-        panel.set_title(f"{overlap.alpha} (personal {100 * overlap.share:.1f} %)")
-        canvas.colorbar(
-            panel.images[0],
-            ax=panel,
-            location="bottom",
-            shrink=0.9,
-            label="Overlap",
-            ticks=MaxNLocator(3),
-        )
+def draw(sheet: NewCanvas, printed: list[Overlap], ours: list[Overlap]) -> Canvas:
+    """Draw a row of squares for the paper and one for our runs, each with its own colour scale,
+    which compares pairs at one α.
+    """
+    canvas = sheet(11.5, 8.4 if ours else 4.2)
+    columns = len(printed)
+    rows = [("reported", printed), *([("ours", ours)] if ours else [])]
+    squares = figure_style.panels(canvas, columns * len(rows), columns)
+    for row, (name, compared) in enumerate(rows):
+        by_alpha = {each.alpha: each for each in compared}
+        for panel, overlap in zip(squares[row * columns :], printed, strict=False):
+            if overlap.alpha in by_alpha:
+                draw_square(canvas, panel, by_alpha[overlap.alpha], name)
+            else:
+                figure_style.not_run(panel)
     return canvas
 
 
-def claims(compared: list[Overlap], scale: str) -> tuple[Claim, ...]:
-    """Return claims on the two sentences of section 5.2 on masks, from one seed."""
+def draw_square(canvas: Canvas, panel: Axes, overlap: Overlap, name: str) -> None:
+    """Draw the overlaps of all pairs at one α."""
+    low, high = np.nanmin(overlap.table), np.nanmax(overlap.table)
+    plots.heat(panel, overlap.table, top=float(high), bottom=float(low))
+    names = [" ".join(map(str, labels)) for labels in overlap.labels]
+    panel.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+    panel.set_yticks(range(len(names)), names, fontsize=7)
+    panel.set_box_aspect(1)
+    share = f", personal {100 * overlap.share:.1f} %" if isfinite(overlap.share) else ""
+    panel.set_title(f"{overlap.alpha}, {name}{share}", fontsize=9)
+    canvas.colorbar(
+        panel.images[0],
+        ax=panel,
+        location="bottom",
+        shrink=0.9,
+        label="Overlap",
+        ticks=MaxNLocator(3),
+    )
+
+
+class Seen(NamedTuple):
+    """What some overlaps say about the sentences of section 5.2."""
+
+    common: bool | None
+    rising: bool | None
+    less_distinct: bool | None
+
+
+def seen(compared: Sequence[Overlap]) -> Seen:
+    """Return whether clients with a common class overlap more, overlap rises with α, and other
+    clients come nearer to them; None where runs are missing.
+    """
     inside = [_contrast(overlap) for overlap in compared]
-    names = [overlap.alpha for overlap in compared]
     means = [float(np.nanmean(overlap.table)) for overlap in compared]
-    contrasts = [common - none for common, none in inside]
     complete = bool(inside) and bool(np.isfinite(inside).all())
     every = len(compared) == len(LIMITS)
+    return Seen(
+        all(common > none for common, none in inside) if complete else None,
+        means == sorted(means) if every else None,
+        inside[-1][1] * inside[0][0] > inside[0][1] * inside[-1][0] if every and complete else None,
+    )
+
+
+def claims(
+    compared: Sequence[Overlap], scale: str, printed: Sequence[Overlap]
+) -> tuple[Claim, ...]:
+    """Return claims on the sentences of section 5.2 on masks, in our one seed and in print."""
+    inside = [_contrast(overlap) for overlap in compared]
+    ours, theirs = seen(compared), seen(printed)
 
     def by_alpha(values: list[str]) -> str:
-        return ", ".join(f"{a}: {v}" for a, v in zip(names, values, strict=True)) or "no run"
+        named_values = zip(compared, values, strict=True)
+        return ", ".join(f"{each.alpha}: {value}" for each, value in named_values) or "no run"
 
     return (
         Claim(
             "common-label-more-overlap",
             "Clients that share a label overlap more than clients that share none",
-            all(contrast > 0 for contrast in contrasts) if complete else None,
+            ours.common,
             "mean overlap with a common label against none (one seed): "
             + by_alpha([f"{common:.3f} against {none:.3f}" for common, none in inside]),
             scale,
+            theirs.common,
         ),
         Claim(
             "overlap-rises-with-limit",
             "A larger α gives more overlap",
-            means == sorted(means) if every else None,
-            "mean over pairs (one seed): " + by_alpha([f"{value:.3f}" for value in means]),
+            ours.rising,
+            "mean over pairs (one seed): "
+            + by_alpha([f"{float(np.nanmean(each.table)):.3f}" for each in compared]),
             scale,
+            theirs.rising,
         ),
         Claim(
             "less-distinct-with-limit",
-            "A larger α gives less distinct masks: the lead of common labels shrinks from the"
-            " smallest α to the largest",
-            contrasts[-1] < contrasts[0] if every and complete else None,
-            "lead (one seed): " + by_alpha([f"{value:+.3f}" for value in contrasts]),
+            "A larger α gives less distinct masks: overlap without a common label, as a share of"
+            " that with one, is larger at the largest α than at the smallest",
+            ours.less_distinct,
+            "overlap with a common label and without (one seed): "
+            + by_alpha([f"{common:.3f} and {none:.3f}" for common, none in inside]),
             scale,
+            theirs.less_distinct,
         ),
     )
 

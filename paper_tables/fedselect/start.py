@@ -1,4 +1,4 @@
-"""FedSelect's first forty rounds by several rules, at both scoring points."""
+"""FedSelect's first forty rounds by several rules, beside the markers of Figure 2."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, NewCanvas
-from repfl.paper_tables.fedselect.settings import PAPER, SAME_DATA
+from repfl.paper_tables.fedselect.drawn_curves import drawn
+from repfl.paper_tables.fedselect.settings import CIFAR10, DATASETS, OURS, PAPER, SAME_DATA
 
 COLUMN = "cifar10-40"
 ROWS = ("Algorithm 3, p = 0.05", "Code's rules, p = 0.25", "Algorithm 3, p = 0.25")
+PRINTED = "Figure 2"
+ROUNDS = 40
+READING = (
+    "The markers of Figure 2 are read from its image, to about 0.1 points. Its round 0 is drawn at"
+    " our round 1, the first that is scored."
+)
 POINTS = {"pre_agg/mean": "before averaging", "post_agg/mean": "after averaging"}
 
 
 def fig2_start(evidence: Evidence) -> Figure:
     """Return the curves of three rules, one panel per scoring point."""
     data = start_curves(evidence)
+    if evidence.scale == "paper":
+        data = pd.concat([data, *(markers().assign(point=each) for each in POINTS.values())])
     return builders.figure(
         evidence,
         (PAPER, "fig2-start"),
-        "FedSelect's first forty rounds by three rules",
+        "FedSelect's first forty rounds beside Figure 2",
         "CIFAR-10, α = 0.30, the ten clients of Figure 4.",
         lambda sheet: draw(sheet, data),
         data,
         notes=(
+            READING,
             *builders.missing(evidence, ROWS, [COLUMN]),
             *builders.at_scale(evidence, smoke=SAME_DATA),
         ),
@@ -45,15 +55,22 @@ def start_curves(evidence: Evidence) -> pd.DataFrame:
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
+def markers() -> pd.DataFrame:
+    """Return the printed markers of the first rounds."""
+    line = drawn("fig2", DATASETS[CIFAR10], OURS).loc[:ROUNDS]
+    rounds = line.index.to_series().clip(lower=1).to_numpy()
+    return pd.DataFrame({"label": PRINTED, "round": rounds, "mean": line.to_numpy()})
+
+
 def draw(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw a panel per scoring point."""
     canvas = sheet(9.5, 4.2)
     panels = figure_style.panels(canvas, len(POINTS), len(POINTS), sharey=True)
     for axes, point in zip(panels, POINTS.values(), strict=True):
         lines = data[data["point"] == point]
-        plots.curves(axes, lines, figure_style.looks(ROWS))
+        plots.curves(axes, lines, figure_style.looks([PRINTED, *ROWS], PRINTED))
         if lines.empty:
             figure_style.not_run(axes)
         axes.set(title=point, xlabel="Round", ylabel="Accuracy (%)")
-    figure_style.legend_below(canvas, panels, columns=len(ROWS))
+    figure_style.legend_below(canvas, panels, columns=len(ROWS) + 1)
     return canvas

@@ -71,7 +71,7 @@ EXPECTED = {
         smoke=(140, 8),
     ),
     "fedselect": Expected(
-        40 + 16 + 32 + 9, "fig4", Seed("table1", "Ditto", "mini", 1, left=2), smoke=(185, 10)
+        40 + 16 + 32 + 9 + 180, "", Seed("table1", "Ditto", "mini", 1, left=2), smoke=(185, 10)
     ),
     "pfeddst": Expected(
         18, "fig2", Seed("table2", "Dis-PFL", "cifar100/last", 1, left=2), smoke=(60, 12)
@@ -260,7 +260,7 @@ QUOTED = {"eight-compared", "epochs-on-axis", "margin-emnist-0.1", "quoted-cifar
 IN_PRINT: dict[str, tuple[int, set[str]]] = {
     "fedobp": (33, QUOTED | {"quoted-globalnorm"}),
     "fedpurin": (15, set()),
-    "fedselect": (10, {"ablations-worse-0.50", "lattice-table3"}),
+    "fedselect": (13, {"ablations-worse-0.50", "lattice-table3"}),
     "pfeddst": (0, set()),
     "star-pfl": (8, set()),
 }

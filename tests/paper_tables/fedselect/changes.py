@@ -67,7 +67,7 @@ def compared(evidence: Doctored, result: Result, turned: bool) -> Sequence[Claim
     found = overlap.read(evidence)
     assert not isinstance(found, str)
     kept = [replace(each, table=1 - each.table) if turned else each for each in found]
-    return overlap.claims(kept, "paper")
+    return overlap.claims(kept, "paper", overlap.printed_overlaps(evidence))
 
 
 SHOWN = ("set-up", "lattice-table1", "best-limit-shown")

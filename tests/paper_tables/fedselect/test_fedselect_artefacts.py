@@ -9,7 +9,7 @@ import pytest
 from repfl.algorithms import models
 from repfl.paper_tables.core.result import Figure
 from repfl.paper_tables.fedselect import facts
-from repfl.paper_tables.fedselect.overlap import compare_masks, overlaps
+from repfl.paper_tables.fedselect.overlap import compare_masks, final_layer_overlaps
 from repfl.paper_tables.fedselect.settings import DATASETS, METHODS
 from tests.paper_tables.fedselect.evidence import evidence, make, table
 
@@ -62,8 +62,10 @@ def test_statistics_of_a_real_layout_are_no_parameters_that_overlap() -> None:
         for field in ("name", "start", "stop")
     }
     seen = np.where(learnable, masks, rng.random(masks.shape) < 0.5)
-    found = overlaps({"mask": seen, "class_counts": counts, **tensors})
-    expected = compare_masks(masks[:, learnable], counts)
+    found = final_layer_overlaps({"mask": seen, "class_counts": counts, **tensors})
+    head = layout.head.numpy()
+    assert 0 < head.sum() < learnable.sum()
+    expected = compare_masks(masks[:, head], counts)
     assert all(np.array_equal(found[name], expected[name], equal_nan=True) for name in expected)
 
 
@@ -81,7 +83,7 @@ def test_overlap_is_intersection_over_union_with_clients_in_the_order_of_their_l
 def test_clients_with_common_labels_are_told_apart_and_statistics_left_out() -> None:
     figure = make("fig4")
     assert isinstance(figure, Figure)
-    first = figure.data[figure.data["alpha"] == "α = 0.05"]
+    first = figure.data[(figure.data["alpha"] == "α = 0.05") & (figure.data["kind"] == "ours")]
     assert len(first) == 45
     assert first[first["common"]]["overlap"].eq(1).all()
     assert first[~first["common"]]["overlap"].lt(1).all()
