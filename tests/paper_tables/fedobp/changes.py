@@ -9,7 +9,16 @@ import pandas as pd
 
 from repfl.paper_tables.core import published
 from repfl.paper_tables.core.result import Claim, Result
-from repfl.paper_tables.fedobp import ablation, claims, curves, downlink, facts, layers, optima
+from repfl.paper_tables.fedobp import (
+    ablation,
+    claims,
+    curves,
+    downlink,
+    facts,
+    finetuned,
+    layers,
+    optima,
+)
 from repfl.paper_tables.fedobp.settings import PRINTED
 from tests.paper_tables.doctored import (
     Case,
@@ -143,6 +152,12 @@ def fewer_sent(evidence: Doctored) -> float:
     return 70.0
 
 
+def tuned_leads(evidence: Doctored, result: Result, by: float) -> Sequence[Claim]:
+    """The logged pairs, with every lead of fine-tuned FedAvg moved."""
+    pairs = finetuned.leads()
+    return (finetuned.claim("paper", pairs.assign(lead=pairs["lead"] + by)),)
+
+
 LATE = tuple(
     f"late-{layer}-{columns}"
     for layer in ("classifier", "conv1")
@@ -163,6 +178,7 @@ CASES = (
         lambda e: e.state(lambda v: v + 4, metric="number_of_compared_methods"),
         lambda e: e.move("recipe.clients", 1),
     ),
+    Case("table3", ("finetuned-fedavg-ahead",), tuned_leads, giving(0.0), giving(-5.0)),
     Case("table5", ("same-entries",), told(ablation.same_masks), all_alike, as_it_is),
     Case(
         "fig2",
