@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from repfl.algorithms.engine.client_data import ClientData, to_device
 from repfl.algorithms.engine.metrics import METRICS
-from repfl.algorithms.engine.model import Model
+from repfl.algorithms.engine.model import ClientModel, Model
 
 BATCH = 500
 MAX_NUMBERS = 1 << 29
@@ -26,6 +26,21 @@ class Mixture:
     """Predictions of several models, mixed as logits: (weights [K], models [K, D]) each."""
 
     parts: tuple[tuple[Tensor, Tensor], ...]
+
+
+Extras = dict[str, Tensor]
+Predict = Callable[[ClientModel, Tensor, Extras], Tensor]
+"""The logits of one client's model on a batch  [B, C, H, W] -> [B, classes]."""
+
+
+@dataclass(frozen=True)
+class Predictor(Mixture):
+    """Predictions that a method makes by itself. `predict(model, x, extras)` is written for one
+    client; `extras` have a row for each client, like the models in `parts`.
+    """
+
+    predict: Predict
+    extras: Extras
 
 
 Models = Tensor | Mixture
@@ -55,6 +70,8 @@ def count_correct(
     logits to `logits_of`, a list for each client.
     """
     mixture = models.parts if isinstance(models, Mixture) else ((None, models),)
+    predict: Predict = models.predict if isinstance(models, Predictor) else plain_logits
+    extras = models.extras if isinstance(models, Predictor) else {}
     correct = torch.zeros(len(parts), dtype=torch.int64, device=data.labels.device)
     order = sorted((k for k in range(len(parts)) if len(parts[k])), key=lambda k: -len(parts[k]))
     for first in range(0, len(order), width):
@@ -62,14 +79,12 @@ def count_correct(
         where = to_device(torch.tensor(rows), correct.device)
         index = to_device(pad_sequence([parts[k] for k in rows], batch_first=True), correct.device)
         sizes = to_device(torch.tensor([len(parts[k]) for k in rows]), correct.device)
+        own = {name: each[where] for name, each in extras.items()}
         for start in range(0, index.shape[1], step := samples_at_once(data, len(rows))):
-            part = index[:, start : start + step]
-            mixed = [
-                _logits(model, flat[where], data, part)
-                if weight is None
-                else weight[where, None, None] * _logits(model, flat[where], data, part)
-                for weight, flat in mixture
-            ]
+            part, mixed = index[:, start : start + step], []
+            for weight, flat in mixture:
+                each = _logits(model, flat[where], data.inputs(part), predict, own)
+                mixed.append(each if weight is None else weight[where, None, None] * each)
             logits = torch.stack(mixed).sum(0)
             hits = logits.argmax(2) == data.labels[part]
             real = torch.arange(start, start + part.shape[1], device=index.device) < sizes[:, None]
@@ -79,13 +94,20 @@ def count_correct(
     return correct
 
 
-def _logits(model: Model, flat: Tensor, data: ClientData, index: Tensor) -> Tensor:
-    """Return the logits of clients' models on their samples  [k, D], [k, B] -> [k, B, classes]."""
-    x = data.inputs(index)
+def plain_logits(model: ClientModel, x: Tensor, extras: Extras) -> Tensor:
+    """Return what the model itself says."""
+    return model(x)
+
+
+def _logits(model: Model, flat: Tensor, x: Tensor, predict: Predict, extras: Extras) -> Tensor:
+    """Return the logits of clients' models on their samples  [k, D], [k, B, ...] ->
+    [k, B, classes].
+    """
     if len(flat) == 1:
-        return model.bind(model.params.views(flat[0]))(x[0])[None]
-    forward = torch.vmap(lambda named, x: model.bind(named)(x))
-    return forward(model.params.views(flat), x)
+        alone = {name: each[0] for name, each in extras.items()}
+        return predict(model.bind(model.params.views(flat[0])), x[0], alone)[None]
+    forward = torch.vmap(lambda named, x, extras: predict(model.bind(named), x, extras))
+    return forward(model.params.views(flat), x, extras)
 
 
 def samples_at_once(data: ClientData, clients: int) -> int:

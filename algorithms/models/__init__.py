@@ -13,6 +13,7 @@ from repfl.algorithms.models.lenet5 import LeNet5
 from repfl.algorithms.models.mlp import MLP
 from repfl.algorithms.models.resnet import resnet8, resnet10, resnet18, resnet18_gn
 from repfl.algorithms.models.tiny import Tiny, TinyBN
+from repfl.algorithms.models.vit import ViT4
 
 if TYPE_CHECKING:
     from repfl.algorithms.engine.model import Model
@@ -34,6 +35,7 @@ MODELS: dict[str, Builder] = {
     "resnet18-gn": resnet18_gn,
     "tiny": Tiny,
     "tiny-bn": TinyBN,
+    "vit4": ViT4,
 }
 """Ours, and those that plug-ins register."""
 OURS = tuple(MODELS)

@@ -19,7 +19,7 @@ from repfl.datasets.core.recipe import Recipe, Training
 if TYPE_CHECKING:
     from repfl.datasets.core.registry import Dataset
 
-SMALLEST_IMAGE = {"cnn4": 16, "lenet5": 16, "tiny": 4, "tiny-bn": 2}
+SMALLEST_IMAGE = {"cnn4": 16, "lenet5": 16, "tiny": 4, "tiny-bn": 2, "vit4": 2}
 """Height and width of the smallest images that a model takes, if it does not take all."""
 
 

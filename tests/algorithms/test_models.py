@@ -102,6 +102,7 @@ def test_a_default_type_of_float64_changes_no_model(name: str) -> None:
 
 
 SIZES = {"cnn4": 32, "lenet5": 28, "mlp": 8, "resnet8": 32, "resnet18-gn": 32, "tiny-bn": 8}
+SIZES |= {"vit4": 8}
 
 
 @pytest.mark.parametrize(("name", "size"), SIZES.items())
