@@ -12,6 +12,7 @@ from repfl.bench.grid import grid as grids
 from repfl.bench.grid.planned import Planned, plan_options
 from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.site import facts
+from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
 from repfl.datasets.core.paths import real_path
 
@@ -58,6 +59,7 @@ def report(request: Request, store: Store, out: Path) -> WrittenReport:
     """Write the selected artefacts, the frames behind them, and the pages above them."""
     import pandas as pd
 
+    from repfl.bench.report import front
     from repfl.bench.report.site import pages
 
     with writing(out, "report", "choose another folder with --out DIR"):
@@ -69,6 +71,7 @@ def report(request: Request, store: Store, out: Path) -> WrittenReport:
         shown = [n for part in parts.values() for sheet in part.sheets for n in sheet.numbers]
         cells = pd.concat([part.frame for part in parts.values()], ignore_index=True)
         write_frames(shown, cells, out)
+        front.write(shown, str(provenance.commit()["commit"] or "unknown"), out)
     return WrittenReport(
         out / "index.html",
         [sheet for part in parts.values() for sheet in part.sheets],

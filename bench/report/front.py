@@ -1,0 +1,99 @@
+"""The picture of the front page: every number re-run at full scale, ours against theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from repfl.bench.report import overview
+from repfl.bench.report.numbers import Number
+from repfl.paper_tables.core.drawing import figure_style
+from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
+
+NAME = "front.png"
+PERCENT = ("%", "percent", "")
+
+
+def judged(numbers: Sequence[Number]) -> list[Number]:
+    """Return the accuracies that were re-run at full scale and have a verdict."""
+    return [
+        n
+        for n in numbers
+        if n.kind not in EXACT
+        and n.verdict not in UNJUDGED | {""}
+        and n.unit in PERCENT
+        and n.printed is not None
+        and n.ours is not None
+    ]
+
+
+def write(numbers: Sequence[Number], commit: str, out: Path) -> None:
+    """Draw the picture; nothing if no number was re-run."""
+    shown = judged(numbers)
+    if not shown:
+        (out / NAME).unlink(missing_ok=True)
+        return
+    printed, filed = overview.apart(shown)
+    with figure_style.style():
+        canvas = figure_style.sheet(7.0, 4.6)
+        axes = canvas.subplots()
+        low = min(min(n.printed or 0.0, n.ours or 0.0) for n in shown) - 3
+        axes.plot([low, 100], [low, 100], color="0.6", linewidth=0.8, zorder=1)
+        for group, label, marker, face in (
+            (printed, "accuracy that a paper prints", "o", "#0173b2"),
+            (filed, "value of the authors' logs", "s", "none"),
+        ):
+            for differs in (False, True):
+                points = [n for n in group if (n.verdict == Verdict.DIFFERS) == differs]
+                colour = "#d55e00" if differs else "#0173b2"
+                axes.scatter(
+                    [n.printed or 0.0 for n in points],
+                    [n.ours or 0.0 for n in points],
+                    marker=marker,
+                    s=26,
+                    facecolor=face if face == "none" else colour,
+                    edgecolor=colour,
+                    linewidth=1.0,
+                    label=f"{label}{': differs' if differs else ''} ({len(points)})",
+                    zorder=3,
+                )
+        differing = sorted(
+            (n for n in shown if n.verdict == Verdict.DIFFERS), key=lambda n: n.ours or 0.0
+        )
+        names = []
+        for letter, number in zip("abcdefgh", differing, strict=False):
+            row, setting = number.row.partition(",")[0], number.where
+            names.append(f"{letter}  {row}, {setting}")
+            axes.annotate(
+                letter,
+                (number.printed or 0.0, number.ours or 0.0),
+                xytext=(-5, 4),
+                textcoords="offset points",
+                ha="right",
+                fontsize=8,
+            )
+        axes.text(
+            0.02, 0.97, "\n".join(names), transform=axes.transAxes, va="top", fontsize=7.5,
+            linespacing=1.35,
+        )  # fmt: skip
+        axes.set(xlabel="theirs, %", ylabel="ours, %", xlim=(low, 100.5), ylim=(low, 100.5))
+        axes.set_title(_title(printed, filed), loc="left")
+        axes.legend(loc="lower right")
+        canvas.supxlabel(
+            f"full-scale runs of repfl at commit {commit[:12]}, one or two seeds each",
+            fontsize=7.5,
+            color="0.4",
+            x=0.01,
+            ha="left",
+        )
+        canvas.savefig(out / NAME, dpi=160, metadata={"Software": None})
+
+
+def _title(printed: Sequence[Number], filed: Sequence[Number]) -> str:
+    """Return the finding: how many of each kind differ."""
+    differ = [sum(n.verdict == Verdict.DIFFERS for n in group) for group in (printed, filed)]
+    none = "none" if not differ[0] else str(differ[0])
+    return (
+        f"Of {len(printed)} re-run printed accuracies {none} differs"
+        f" significantly; of {len(filed)} logged values {differ[1]} do"
+    )
