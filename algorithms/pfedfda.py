@@ -5,7 +5,7 @@ global feature distributions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.local_training import recalibrate_batch_norm
-from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
@@ -49,9 +49,8 @@ class HP:
     )
     compat: Literal["paper", "flbench"] = param(
         "paper",
-        "`flbench` reproduces FedOBP's tables: plain FedAvg with a trained linear head; statistics"
-        " are computed when everybody is scored, against global ones that keep their random initial"
-        " values; participants are scored with the linear head before they train",
+        "`flbench` reproduces FedOBP's tables: plain FedAvg, whose clients compute statistics when"
+        " they are scored (`FLBenchsPFedFDA`)",
         paper="FedOBP's tables: flbench",
     )
 
@@ -92,14 +91,17 @@ class PFedFDA(FedAvg[HP]):
 
     HP = HP
 
-    @property
-    def scores_start(self) -> bool:  # type: ignore[override]
-        """FL-bench's participants are scored with the linear head before they train."""
-        return self.hp.compat == "flbench"
+    rare_in_folds = 0
+    """A class with at most this many samples takes the global mean in cross-validation."""
+    centre_rare = False
+    """Whether samples of such a class are centred for the covariance."""
+
+    @classmethod
+    def chosen_by(cls, hp: Any) -> type[Method[Any]]:
+        return FLBenchsPFedFDA if hp.compat == "flbench" else cls
 
     def shared_mask(self, fed: Federation) -> Tensor:
-        flbench = self.hp.compat == "flbench"
-        return fed.communicated if flbench else fed.communicated & fed.params.body
+        return fed.communicated & fed.params.body
 
     def init(self, fed: Federation) -> State:
         classes, width = fed.params.head_weight.shape
@@ -112,9 +114,6 @@ class PFedFDA(FedAvg[HP]):
 
     def round(self, state: State, fed: Federation) -> State:
         params = self.download(state, fed)
-        if self.hp.compat == "flbench":
-            fed.score("start", params)
-            return state | self.upload_and_average(state, fed, fed.train(params))
         width = len(state["cov"])
         half = width * (width + 1) // 2  # a covariance is symmetric
         means, cov = fed.send("down", state["means"]), fed.send("down", state["cov"], floats=half)
@@ -166,8 +165,7 @@ class PFedFDA(FedAvg[HP]):
     ) -> tuple[Tensor, Tensor]:
         """Return the class means [K, classes, F] and the covariance [K, F, F] of some samples."""
         member = one_hot(labels, fed.classes, fed.dtype)
-        centre_rare = self.hp.compat == "flbench"
-        return gaussian(features, member, state["means"], rare, centre_rare=centre_rare)
+        return gaussian(features, member, state["means"], rare, centre_rare=self.centre_rare)
 
     def local_weights(
         self, state: State, fed: Federation, features: Tensor, labels: Tensor
@@ -180,9 +178,10 @@ class PFedFDA(FedAvg[HP]):
             return torch.full((fed.K, 2), local, dtype=fed.dtype, device=fed.device)
         order = torch.from_numpy(fed.rng("folds").random(labels.shape[1]).argsort())
         fold = folds(labels, order.to(fed.device), fed.classes)  # [K, n]
-        rare = RARE if self.hp.compat == "flbench" else 0
         fits = [
-            self.statistics(state, fed, features, labels.where(fold == other, -1), rare)
+            self.statistics(
+                state, fed, features, labels.where(fold == other, -1), self.rare_in_folds
+            )
             for other in (1, 0)
         ]
         shape = (fed.K, 1 if self.hp.beta == "single" else 2)
@@ -193,6 +192,25 @@ class PFedFDA(FedAvg[HP]):
         beta = torch.where(finite, beta.expand(-1, 2), state["beta"][fed.active])
         sizes = torch.stack([(fold == f).sum(1) for f in (0, 1)], 1)  # [K, 2]
         return torch.where((sizes.amin(1) >= 2)[:, None], beta, 0.0)
+
+
+class FLBenchsPFedFDA(PFedFDA):
+    """FL-bench's: FedAvg with a trained linear head. Statistics are computed when clients are
+    scored, against global ones that keep their random initial values; participants are scored with
+    the linear head before they train.
+    """
+
+    scores_start = True
+    rare_in_folds = RARE
+    centre_rare = True
+
+    def shared_mask(self, fed: Federation) -> Tensor:
+        return fed.communicated
+
+    def round(self, state: State, fed: Federation) -> State:
+        params = self.download(state, fed)
+        fed.score("start", params)
+        return state | self.upload_and_average(state, fed, fed.train(params))
 
 
 def mix(

@@ -104,6 +104,13 @@ class Method(ABC, Generic[Chosen]):
     def __init__(self, hp: Chosen | None = None) -> None:
         self.hp: Chosen = self.HP() if hp is None else hp
 
+    @classmethod
+    def chosen_by(cls, hp: Any) -> type[Method[Any]]:
+        """Return the class that runs these hyper-parameters: a subclass, where a switch asks for
+        another algorithm, such as that of published code.
+        """
+        return cls
+
     @property
     def personalizes(self) -> bool:
         """Whether clients train before they are scored, hence in the recipe's `finetuned_every`."""
@@ -312,7 +319,12 @@ def build(name: str, overrides: Mapping[str, Any] | None = None) -> Method[Any]:
     of range.
     """
     cls = methods()[name].cls
-    return cls(cls.HP(**(overrides or {})))
+    return with_hp(cls, cls.HP(**(overrides or {})))
+
+
+def with_hp(cls: type[Method[Any]], hp: Any) -> Method[Any]:
+    """Return a method with validated hyper-parameters."""
+    return cls.chosen_by(hp)(hp)
 
 
 def field_of(cls: type, name: str) -> str:

@@ -56,7 +56,13 @@ def compose(name: str, inner: Entry) -> Entry:
     }
     hp = hyperparameters(type("HP", (outer.cls.HP, inner.cls.HP), of_hp))
     body = {"HP": hp, "__doc__": inner.cls.__doc__, "__module__": inner.cls.__module__}
-    cls = type(f"{outer.cls.__name__}{inner.cls.__name__}", (outer.cls, inner.cls), body)
+    names = f"{outer.cls.__name__}{inner.cls.__name__}"
+
+    def chosen_by(cls: type[Method[Any]], hp: Any) -> type[Method[Any]]:
+        method = inner.cls.chosen_by(hp)
+        return cls if method is inner.cls else type(names, (outer.cls, method), body)
+
+    cls = type(names, (outer.cls, inner.cls), body | {"chosen_by": classmethod(chosen_by)})
     return replace(
         inner,
         name=name,

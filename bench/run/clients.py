@@ -133,9 +133,10 @@ def make(cell: Cell, clients: Clients, options: Options, kind: type[Run] | None 
     """Return the run of a cell, not started; `kind` is a subclass of `Run`."""
     import torch
 
+    from repfl.algorithms.core.method import with_hp
     from repfl.algorithms.core.run import Run
 
-    method = entry(cell.method).cls(cell.hp)
+    method = with_hp(entry(cell.method).cls, cell.hp)
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
     return (kind or Run)(
         method,

@@ -130,10 +130,13 @@ def _scorings(recipe: Recipe, tunes: bool) -> tuple[int, int]:
 
 def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Recipe) -> float | None:
     """Return the epochs of training before clients are scored; None if there is none."""
+    from repfl.algorithms.core.method import with_hp
     from repfl.bench.grid.methods import hyperparameters
 
     method_entry = find_entry(method)
-    if method_entry is None or not method_entry.cls(hyperparameters(method, dict(hp))).personalizes:
+    if method_entry is None:
+        return None
+    if not with_hp(method_entry.cls, hyperparameters(method, dict(hp))).personalizes:
         return None
     epochs = hp.get("final_epochs") or hp.get("epochs")
     return float(recipe.training.epochs if epochs is None else epochs)

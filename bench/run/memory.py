@@ -69,12 +69,13 @@ def state_bytes(method: str, hp: str, recipe: str) -> float:
     """Return the bytes of a method's state, built for a few clients: every dimension of that length
     scales with the number of clients.
     """
+    from repfl.algorithms.core.method import with_hp
     from repfl.algorithms.core.run import Run
 
     parsed = stored_recipe(recipe)
     model, channels, size, classes = shape_of(parsed)
     network = _model(model, channels, size, classes)
-    method_ = entry(method).cls(hyperparameters(method, json.loads(hp)))
+    method_ = with_hp(entry(method).cls, hyperparameters(method, json.loads(hp)))
     clients = parsed.residents
     run = Run(
         method_, parsed, _one_sample_each(network, channels, classes), network,
