@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.figure import Figure as Canvas
+
 from repfl.bench.report import overview
 from repfl.bench.report.numbers import Number
 from repfl.paper_tables.core.drawing import figure_style
@@ -28,11 +30,16 @@ def judged(numbers: Sequence[Number]) -> list[Number]:
 
 
 def write(numbers: Sequence[Number], commit: str, out: Path) -> None:
-    """Draw the picture; nothing if no number was re-run."""
+    """Write the picture; nothing if no number was re-run."""
     shown = judged(numbers)
     if not shown:
         (out / NAME).unlink(missing_ok=True)
         return
+    draw(shown, commit).savefig(out / NAME, dpi=160, metadata={"Software": None})
+
+
+def draw(shown: Sequence[Number], commit: str) -> Canvas:
+    """Return the picture of some numbers, each once."""
     printed, filed = overview.apart(shown)
     with figure_style.style():
         canvas = figure_style.sheet(7.0, 4.6)
@@ -67,14 +74,14 @@ def write(numbers: Sequence[Number], commit: str, out: Path) -> None:
             axes.annotate(
                 letter,
                 (number.printed or 0.0, number.ours or 0.0),
-                xytext=(-5, 4),
+                xytext=(-5, 3),
                 textcoords="offset points",
                 ha="right",
                 fontsize=8,
             )
         axes.text(
-            0.02, 0.97, "\n".join(names), transform=axes.transAxes, va="top", fontsize=7.5,
-            linespacing=1.35,
+            0.455, 0.445, "\n".join(names), transform=axes.transAxes, va="top", fontsize=6.8,
+            linespacing=1.25,
         )  # fmt: skip
         axes.set(xlabel="theirs, %", ylabel="ours, %", xlim=(low, 100.5), ylim=(low, 100.5))
         axes.set_title(_title(printed, filed), loc="left")
@@ -86,7 +93,7 @@ def write(numbers: Sequence[Number], commit: str, out: Path) -> None:
             x=0.01,
             ha="left",
         )
-        canvas.savefig(out / NAME, dpi=160, metadata={"Software": None})
+    return canvas
 
 
 def _title(printed: Sequence[Number], filed: Sequence[Number]) -> str:
