@@ -101,11 +101,13 @@ def with_domains() -> Pool:
     return Pool(labels, {"all": range(211)}, 3, groups, ("a", "b", "c", "d"))
 
 
+PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [0, 3], [1, 4], [2, 5], [6, 9], [7, 8]]
 OURS: list[tuple[str, int, dict[str, Any], Any, str]] = [
     ("iid", 7, {}, UNEVEN, "702f3733fb1816cbd94baa68"),
     ("iid", 7, {"test_share": 0.3}, UNEVEN[:1], "6d0b251c99b91daadce11546"),
     ("shards", 7, {"per_client": 3}, UNEVEN, "223532ec38c2158fec59101c"),
     ("shards", 7, {"per_client": 2, "test_share": 0.3}, UNEVEN[:1], "bd051298eb33b3caa45f85ae"),
+    ("class-shards", 10, SHARDS | {"client_classes": PAIRS}, TEN, "51a5fb73ececf171f2102753"),
     ("domain", 4, {"test_share": 0.3}, None, "b12352b1a1312d9a852e3cde"),
     ("persons", 4, {"train_share": 0.5, "train": 20}, None, "4b1cad737311603a511ef3df"),
 ]

@@ -101,4 +101,5 @@ def test_the_paper_scale_is_the_protocol(protocol: Protocol) -> None:
     cells = [item.cell for item in planned(protocol.paper, "paper") if protocol.of(item)]
     assert cells
     for cell in cells:
-        assert named({**cell.recipe, "hp": cell.hp}, protocol.fields) == protocol.fields
+        said = {**cell.json["recipe"], "hp": cell.json["hp"]}
+        assert named(said, protocol.fields) == protocol.fields

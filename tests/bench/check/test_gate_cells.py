@@ -21,6 +21,7 @@ ELSEWHERE = {
     ("partition.rule", "domain"),  # digits have no domains
     ("domain.test_share", "set"),
     ("class-shards.test_share", "set"),  # digits have a test split
+    ("class-shards.client_classes", "set"),
 }
 """What embedded digits cannot show, and tests/datasets/test_partitions.py looks at instead."""
 DATA = ("dataset", "label")
