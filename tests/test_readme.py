@@ -18,6 +18,7 @@ from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+RESULTS = (ROOT / "paper_tables" / "RESULTS.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The README's method, saved as a user would save it."""
     marked = r"<!-- the test suite runs this example -->\n```python\n(.*?)```"
     (code,) = re.findall(marked, README, flags=re.DOTALL)
-    file = tmp_path_factory.mktemp("plugin") / "halfway.py"
+    file = tmp_path_factory.mktemp("plugin") / "convs.py"
     file.write_text(code)
     return str(file)
 
@@ -34,13 +35,13 @@ def test_the_example_method_keeps_the_contract(
     example: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(["check", "--plugin", example, "--promise", "unsent"]) == 0
-    assert "halfway" in capsys.readouterr().out
+    assert "convs" in capsys.readouterr().out
 
 
 def test_the_example_method_gets_a_row_beside_the_papers_methods(
     example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["--method", "halfway", "--artefact", "fedpurin/table1"]
+    asked = ["--method", "convs", "--artefact", "fedpurin/table1"]
     assert " ".join(asked) in re.sub(r" \\\n\s+", " ", README)
     where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
     few = ["--plugin", example, "--seed", "1", "--executor", "inline"]
@@ -48,7 +49,7 @@ def test_the_example_method_gets_a_row_beside_the_papers_methods(
     assert call(["reproduce", *asked, *few, *where]) == 0
     lines = list(csv.DictReader((tmp_path / "report/fedpurin/table1.csv").open()))
     rows = {line["row"]: line for line in lines}
-    for row in ("FedAvg", "FedPURIN", "Half-way"):
+    for row in ("FedAvg", "FedPURIN", "Shared convolutions"):
         assert float(rows[row]["ours"]) > 0
 
 
@@ -62,7 +63,7 @@ def test_methods_name_the_published_code_that_they_are_compared_with() -> None:
 
 
 def verdicts(numbers: list[overview.Number], last: Verdict) -> str:
-    """The counts of a cell of the README's table."""
+    """The counts of a cell of the table of all counts."""
     told = [number.verdict for number in numbers]
     return " / ".join(str(told.count(v)) for v in (Verdict.REPRODUCED, Verdict.DIFFERS, last))
 
@@ -71,7 +72,7 @@ def verdicts(numbers: list[overview.Number], last: Verdict) -> str:
 def test_the_first_screen_counts_print_and_authors_files_apart(
     paper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From committed runs alone; a count that moved is to be written into the README."""
+    """From committed runs alone; a count that moved is to be written into RESULTS."""
     monkeypatch.setenv("REPFL_RESULTS", str(tmp_path))
     made = [each for scale in across_scales.COMPARED for each in show_text.made(paper, scale)]
     sheets = [to_sheet.sheet_of(each, {}) for each in across_scales.merged(made)]
@@ -85,25 +86,39 @@ def test_the_first_screen_counts_print_and_authors_files_apart(
         verdicts(printed, Verdict.UNDECIDED),
         verdicts(filed, Verdict.UNDECIDED),
     )
-    page = f"paper_tables/{paper.replace('-', '_')}/README.md"
-    (row,) = [line for line in README.splitlines() if f"({page}) |" in line]
+    page = f"{paper.replace('-', '_')}/README.md"
+    (row,) = [line for line in RESULTS.splitlines() if f"({page}) |" in line]
     assert row.endswith(f"]({page}) | {' | '.join(counts)} |")
 
 
 def test_the_headline_adds_up_the_rows_and_keeps_print_and_files_apart() -> None:
-    rows = [line.split(" | ") for line in README.splitlines() if "/README.md) | " in line]
+    rows = [line.split(" | ") for line in RESULTS.splitlines() if "/README.md) | " in line]
     cells = [[cell.strip(" |") for cell in row[-2:]] for row in rows]
     printed, filed = ([sum(map(int, part)) for part in zip(*each, strict=True)] for each in zip(
         *([cell.split(" / ") for cell in pair] for pair in cells), strict=True))  # fmt: skip
     words = " ".join(README.split())
     reproduced, differ, undecided = printed
     assert differ == 0, "a printed accuracy differs: the headline says that none does"
-    assert (
-        f"Of {sum(printed)} printed numbers that were re-run at full scale, {reproduced} are"
-        f" reproduced and {undecided} undecided" in words
-    )
+    start = f"Of {sum(printed)} printed numbers that were re-run at full scale, {reproduced} are"
+    assert f"{start} reproduced and {undecided} undecided" in words
+    results = " ".join(RESULTS.split())
+    assert f"{start} reproduced, none differs and {undecided} are undecided" in results
     reproduced, differ, undecided = filed
+    assert f"Of {sum(filed)} values of authors' logs, {differ} differ." in words
     assert (
-        f"of {sum(filed)}, {reproduced} is reproduced, {differ} differ, {undecided} are undecided"
-        in words
+        f"of {sum(filed)} values of the authors' logs, {reproduced} is reproduced, {differ} differ"
+        f" and {undecided} are undecided" in results
     )
+
+
+def test_every_method_is_in_the_list_with_its_file_and_its_page() -> None:
+    folder = ROOT / "docs" / "methods"
+    listed = (folder / "README.md").read_text()
+    for name, entry in methods().items():
+        stem = entry.cls.__module__.rpartition(".")[2]
+        (row,) = [line for line in listed.splitlines() if f"(`{name}`)" in line]
+        assert f"[{stem}.py](../../algorithms/{stem}.py)" in row
+        page = f"{stem}.md"
+        assert ((folder / page).exists()) == (f"[{page}]({page})" in row)
+        codes = {f"{r['code']} at {r['commit']}" for r in published_code() if r["method"] == name}
+        assert codes == set(row.strip(" |").rpartition(" | ")[2].split(", ")) - {"-"}
