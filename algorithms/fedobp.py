@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -114,6 +114,11 @@ class FedOBP(Method[HP]):
     HP = HP
     scores_start = True
 
+    @classmethod
+    def chosen_by(cls, hp: Any) -> type[Method[Any]]:
+        # Fisher scores need the client's data, so the client finds them
+        return ServersFedOBP if hp.decoupling == "server" and hp.score != "fisher" else cls
+
     def init(self, fed: Federation) -> State:
         first = fed.new_model()[None]
         state = {
@@ -128,14 +133,7 @@ class FedOBP(Method[HP]):
         return state
 
     def round(self, state: State, fed: Federation) -> State:
-        by_server = self.hp.decoupling == "server" and self.hp.score != "fisher"
-        theta = state["theta"] if by_server else fed.down(state["theta"])
-        scores = self.scores(state, fed, theta)  # [K, D]
-        mask = self.personal_mask(state, fed, scores)
-        shared = fed.communicated & ~mask
-        if by_server:
-            shared = fed.send_mask("down", shared, fed.communicated, code="shorter")
-            theta = fed.down(theta, shared)
+        theta, scores, mask, shared = self.decouple(state, fed)
         start = torch.where(shared, theta, state["last"][fed.active])
         fed.score("start", start)
         end = fed.train(start)
@@ -150,6 +148,15 @@ class FedOBP(Method[HP]):
             new["score"] = fed.scatter_rows(state["score"], scores)
         self.record(fed, mask)
         return new
+
+    def decouple(self, state: State, fed: Federation) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Send the global model; each client finds its personal entries. Return what it received,
+        its scores, and the masks of its personal and its shared entries  [K, D] each.
+        """
+        theta = fed.down(state["theta"])
+        scores = self.scores(state, fed, theta)
+        mask = self.personal_mask(state, fed, scores)
+        return theta, scores, mask, fed.communicated & ~mask
 
     def scores(self, state: State, fed: Federation, theta: Tensor) -> Tensor:
         """Return the importance of the active clients' entries  [K, D]."""
@@ -203,3 +210,15 @@ class FedOBP(Method[HP]):
         if self.hp.score == "grad":
             new["change"] = (start - last).abs()
         return self.client_params(self.init(fed) | new, fed)
+
+
+class ServersFedOBP(FedOBP):
+    """The server, which knows every client's last upload, finds the personal entries, and sends
+    the others with their mask.
+    """
+
+    def decouple(self, state: State, fed: Federation) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        scores = self.scores(state, fed, state["theta"])
+        mask = self.personal_mask(state, fed, scores)
+        shared = fed.send_mask("down", fed.communicated & ~mask, fed.communicated, code="shorter")
+        return fed.down(state["theta"], shared), scores, mask, shared

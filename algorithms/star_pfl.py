@@ -72,6 +72,10 @@ class HP:
     )
 
 
+PERCENT = 100
+"""The code passes a share where a percentile is expected; so its quantile is a hundredth of it."""
+
+
 @dataclass
 class Tracker:
     """What the server, or every client, knows of each entry."""
@@ -97,7 +101,7 @@ class Tracker:
         for s in params.trained if cap else []:
             part, among = stable[:, s.place].nan_to_num(posinf=0.0), judged[:, s.place]
             frozen = (~self.active[:, s.place]).sum(1, keepdim=True) / params.parameters
-            level = masked_quantile(part, among, (cap - frozen).clamp(min=0) / 100)
+            level = masked_quantile(part, among, (cap - frozen).clamp(min=0) / PERCENT)
             bar[:, s.place] = level.nan_to_num(posinf=0.0).clamp(min=threshold)
             judged[:, s.place] = among & (frozen < cap)
         self.active = torch.where(judged, stable >= bar, self.active)
