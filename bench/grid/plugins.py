@@ -218,6 +218,22 @@ def registries() -> dict[str, MutableMapping[str, Any]]:
 
 
 @contextmanager
+def isolated() -> Iterator[None]:
+    """Context manager: whatever is registered or loaded meanwhile is unknown again afterwards."""
+    tables: tuple[MutableMapping[Any, Any], ...]
+    tables = (*registries().values(), _loaded, _origins, _digests)
+    before, papers = [dict(table) for table in tables], set(grid.PLUGIN_PAPERS)
+    try:
+        yield
+    finally:
+        for paper in grid.PLUGIN_PAPERS.keys() - papers:
+            forget_paper(paper)
+        for table, entries in zip(tables, before, strict=True):
+            table.clear()
+            table.update(entries)
+
+
+@contextmanager
 def _importing(what: str, path: Path | None = None) -> Iterator[list[Path]]:
     """Context manager for importing plug-in code: errors become UserErrors, and registries,
     settings and random states are restored.

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from repfl.algorithms.core import method as registry
 from repfl.bench.cli.main import call
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import build_cell
@@ -140,23 +138,10 @@ def rewrite(store: Store, record: Record) -> None:
     store.put(record, siblings)
 
 
-@contextmanager
-def forgotten() -> Iterator[None]:
-    """Methods that are registered meanwhile are unknown again afterwards."""
-    before, loaded = dict(registry.methods()), dict(plugins._loaded)
-    try:
-        yield
-    finally:
-        registry._REGISTRY.clear()
-        registry._REGISTRY.update(before)
-        plugins._loaded.clear()
-        plugins._loaded.update(loaded)
-
-
 @pytest.fixture
 def plugged() -> Iterator[Callable[[Path], None]]:
     """Registers a file's methods, which are unknown again after the test."""
-    with forgotten():
+    with plugins.isolated():
         yield lambda path: plugins.load([str(path)])
 
 

@@ -12,11 +12,12 @@ from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
+from repfl.bench.grid import plugins
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Figure, Table
-from tests.bench.conftest import Here, forgotten
+from tests.bench.conftest import Here
 
 METHODS = ("--method", "local", "--method", "fedavg-ft")
 
@@ -93,7 +94,7 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
     path, lines, store = tmp_path / "joined.py", tmp_path / "lines", Store(tmp_path / "results")
     path.write_text(JOINED)
     joined = Selection(papers=["board"], methods=["test-joined"])
-    with forgotten():
+    with plugins.isolated():
         said = here(
             "run", "--paper", "board", "--method", "test-joined", "--plugin", path,
             "--results", store.root, "--executor", "inline", "--seed", "1",
@@ -166,7 +167,7 @@ class Peeking(FedAvg):
 def test_a_method_that_looks_at_test_images_is_refused(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "peeking.py"
     path.write_text(PEEKING)
-    with forgotten():
+    with plugins.isolated():
         said = here(
             "run", "--paper", "board", "--method", "test-peeking", "--plugin", path,
             "--results", tmp_path / "results",

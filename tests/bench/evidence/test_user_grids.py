@@ -11,7 +11,8 @@ import pytest
 
 import repfl
 from repfl.bench.cli.main import call
-from tests.bench.conftest import FAULTY, GRID, forgotten
+from repfl.bench.grid import plugins
+from tests.bench.conftest import FAULTY, GRID
 
 LATE = "newcomers = { share = 0.3, samples = 9, epochs = 2 }"
 GUEST = "test-slow[seconds=0.0]"
@@ -28,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = ["--grid", str(folder / "tests.toml"), "--artefact", "tests/table1"]
     added = ["--plugin", str(FAULTY), "--method", GUEST]
     assert call(["run", *asked, *where[:2], "--executor", "inline"]) == 0
-    with forgotten():
+    with plugins.isolated():
         assert call(["reproduce", *asked, *added, *where, "--executor", "inline"]) == 0
     return folder / "report"
 

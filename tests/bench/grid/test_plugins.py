@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
-from copy import copy
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import EntryPoint
@@ -19,7 +19,6 @@ import pytest
 from repfl.bench.check.toy_clients import toy_recipe
 from repfl.bench.cli.new import RUN, write
 from repfl.bench.errors import UserError
-from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import build_cell, from_json
 from repfl.bench.grid.source_digest import code_digest
@@ -32,19 +31,8 @@ from tests.bench.conftest import Here, stored
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     """Whatever a test registers is unknown again after it."""
-    known = plugins.registries()
-    had = {kind: dict(names) for kind, names in known.items()}
-    remembered = (plugins._loaded, plugins._origins, plugins._digests)
-    copies = [copy(each) for each in remembered]
-    yield
-    for paper in list(grids.PLUGIN_PAPERS):
-        plugins.forget_paper(paper)
-    for kind, names in known.items():
-        names.clear()
-        names.update(had[kind])
-    for place, before in zip(remembered, copies, strict=True):
-        place.clear()
-        place.update(before)  # type: ignore[arg-type]
+    with plugins.isolated():
+        yield
 
 
 def start(kind: str, folder: Path, name: str = "") -> Path:
@@ -98,13 +86,12 @@ def test_the_template_of_a_dataset_runs_in_a_worker(here: Here, tmp_path: Path) 
     assert len(Store(tmp_path / "r").ids()) == 1
 
 
-def load_again(files: Iterable[Path]) -> None:
-    """Load plug-ins as another process would."""
-    for kind, names in plugins.registries().items():
-        for name in [name for name in names if (kind, name) in plugins._origins]:
-            del names[name]
-    plugins._loaded.clear()
-    plugins.load([str(file) for file in files])
+@contextmanager
+def loaded(files: Iterable[Path]) -> Iterator[None]:
+    """Context manager: plug-ins are loaded as another process would."""
+    with plugins.isolated():
+        plugins.load([str(file) for file in files])
+        yield
 
 
 def test_a_file_of_methods_that_changes_is_loaded_again(tmp_path: Path) -> None:
@@ -193,7 +180,6 @@ def test_the_files_that_a_method_declares_are_part_of_its_cells(here: Here, tmp_
     assert here(*asked, "--executor", "inline").code == 0
     text = plugin.read_text()
     plugin.write_text(text.replace("    sends=", '    files=("weights.pt",),\n    sends=', 1))
-    load_again([plugin])
     said = here(*asked)
     assert said.code == 2
     assert "method 'try-method' declares the file" in said.err
@@ -217,21 +203,22 @@ def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_pa
     (tmp_path / "own.toml").write_text(GRID)
     given = [text for file in files.values() for text in ("--plugin", str(file))]
     asked = ["--grid", tmp_path / "own.toml", "--results", tmp_path / "r", *given]
-    assert here("run", *asked, "--executor", "inline").code == 0
-    assert here("plan", *asked, "--stale", "--json").out.count('"id"') == 0
+    with plugins.isolated():
+        assert here("run", *asked, "--executor", "inline").code == 0
+        assert here("plan", *asked, "--stale", "--json").out.count('"id"') == 0
     store = Store(tmp_path / "r")
     (cell,) = store.ids()
     record = stored(store, cell)
     for kind, file in files.items():
         text = file.read_text()
         file.write_text(f"{text}\nPLANTED = 1\n")
-        load_again(files.values())
-        standing = versions.of_record(record.provenance, record.cell)
+        with loaded(files.values()):
+            standing = versions.of_record(record.provenance, record.cell)
         assert standing == (False, "a plug-in that it was made with has changed since"), kind
         file.write_text(text)
-    load_again(files.values())
-    assert versions.of_record(record.provenance, record.cell).current
-    said = json.loads(here("list", "datasets", "--json").out)
+    with loaded(files.values()):
+        assert versions.of_record(record.provenance, record.cell).current
+        said = json.loads(here("list", "datasets", "--json").out)
     assert next(each for each in said if each["name"] == "try-dataset")["present"]
 
 
