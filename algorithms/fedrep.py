@@ -39,6 +39,13 @@ class HP:
     )
 
 
+def relative_cost(hp: HP, epochs: float, samples: float) -> float:
+    """An epoch of the head alone is a forward pass of the body: a third."""
+    body = min(hp.body_epochs, epochs) if hp.head_epochs is None else hp.body_epochs
+    head = epochs - body if hp.head_epochs is None else hp.head_epochs
+    return (body + head / 3) / epochs
+
+
 @register(
     "fedrep",
     title="FedRep",
@@ -51,7 +58,7 @@ class HP:
     needs=("head",),
     sends="the body down and up; heads stay",
     variants=("newcomer=global", "head_epochs=0", "final_epochs=10"),
-    cost=1.7,
+    cost=relative_cost,
 )
 class FedRep(FedPer[HP]):
     """The body B is averaged, every client keeps its own head H_i, and the two never train

@@ -69,6 +69,12 @@ class HP:
     )
 
 
+def relative_cost(hp: HP, epochs: float, samples: float) -> float:
+    """An epoch of the head alone is a forward pass of the body: a third; `detach` measured half."""
+    head = 0.0 if hp.body_epochs is None else max(epochs - hp.body_epochs, 0.0)
+    return 1.2 * (epochs - head + head / (6 if hp.detach else 3)) / epochs
+
+
 @register(
     "flute",
     title="FLUTE",
@@ -86,7 +92,7 @@ class HP:
         "newcomer=global",
         "mode=flbench, body_epochs=1, detach=true, newcomer=global",
     ),
-    cost=1.2,
+    cost=relative_cost,
 )
 class FLUTE(FedPer[HP]):
     """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular

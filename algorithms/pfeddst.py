@@ -66,6 +66,13 @@ class HP:
     )
 
 
+def relative_cost(hp: HP, epochs: float, samples: float) -> float:
+    """The header's epochs and the probes of peers' losses are forward passes: a third each."""
+    probes = hp.selection == "score" and hp.alpha > 0
+    forward = hp.head_epochs + probes * hp.degree * min(hp.probe, samples) / samples
+    return 1 + forward / 3 / epochs
+
+
 @register(
     "pfeddst",
     title="PFedDST",
@@ -87,7 +94,7 @@ class HP:
         "refresh=all",
         "head_lr=0.001",
     ),
-    cost=2.5,
+    cost=relative_cost,
     gate_hp={"degree": 2},
 )
 class PFedDST(Method[HP]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -191,11 +191,12 @@ class Entry:
     `sends` says in words what crosses the network per participant and round. `version` enters the
     id of every cell: raise it whenever a change moves the method's numbers. `variants` are the
     switches that are worth a run of their own, as in `name[switch=on]`; the accuracy gate computes
-    each. `cost` is what a training sample costs, as a multiple of FedAvg's: measured at batch 32 on
-    cnn4, or on resnet8 where the method needs batch norm. `fast_hp` are hyper-parameters with which
-    a check of the contract does not take long; `gate_hp` are those with which the gate's few rounds
-    and clients show both sides of every switch. `files` are those that the method reads, such as
-    weights, relative to its own file: their hashes are part of a cell's id.
+    each. `cost` is what a training sample costs, as a multiple of FedAvg's, or a function of
+    hyper-parameters, epochs and a client's training samples that returns it. `fast_hp` are
+    hyper-parameters with which a check of the contract does not take long; `gate_hp` are those with
+    which the gate's few rounds and clients show both sides of every switch. `files` are those that
+    the method reads, such as weights, relative to its own file: their hashes are part of a cell's
+    id.
     """
 
     name: str
@@ -208,7 +209,7 @@ class Entry:
     needs: tuple[Need, ...] = ()
     version: int = 1
     variants: tuple[str, ...] = ()
-    cost: float = 1.0
+    cost: float | Callable[[Any, float, float], float] = 1.0
     fast_hp: Mapping[str, Any] = field(default_factory=dict)
     gate_hp: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""Estimates of how long cells take: their steps and multiply-adds, at three constants that were
-fitted to measured values, corrected by the records of a store.
+"""Estimates of how long cells take: multiply-adds and outputs of layers, at constants that were
+fitted to committed runs, times a factor of the method, corrected by the records of a store.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import ceil, exp, log
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.grid.cell import Cell, canonical
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 FIXED_SECONDS = 0.05
 """Seconds of a cell besides training and scoring."""
-PER_STEP, PER_MULTIPLY_ADD, PER_MOVED = 3.0e-3, 1.2e-11, 1.4e-7
-"""Seconds of one core: of a training step, of a multiply-add, and of a model entry in a client's
-round. With methods' own factors (`cost` in their registration) a fit to the 1,242 measured values
-of one client at a time, every model with the same weight: 93 % lie within a factor of 1.6, 99 %
-within 2.2.
+PER_MULTIPLY_ADD, PER_OUTPUT, PER_MOVED = 3.0e-12, 1.05e-8, 1.0e-7
+"""Seconds of one core: of a multiply-add, of an output of a layer in training, and of a model entry
+in a client's round. With methods' own factors (`cost` in their registration) a fit to 1,303
+committed runs of one client at a time: 96 % lie within a factor of 1.6, 99.7 % within 2.2.
 """
-STACKED_SHARE = 0.25
-"""Share of a step's seconds that remains if clients are stacked."""
+PER_STEP = 7.5e-4
+"""Seconds that a training step takes at least, as in toy runs of stacked clients."""
 SMALL_STEP = 4e6
 """If a training step has fewer multiply-adds, a CPU takes longer to start kernels than to compute:
 clients of such models are stacked.
@@ -50,10 +49,24 @@ RANGE, RANGE_MEASURED = 2.2, 1.4
 # -- what a cell computes --------------------------------------------------------------------------
 
 
+class Size(NamedTuple):
+    """What a model computes per sample."""
+
+    scored: float
+    """Multiply-adds of scoring."""
+    trained: float
+    """Multiply-adds of training."""
+    entries: int
+    """Parameters and buffers."""
+    outputs: float
+    """Outputs of all layers."""
+
+
 @lru_cache(maxsize=256)
-def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[float, float, int]:
-    """Return multiply-adds per sample of scoring and of training, and the model's entries."""
+def multiply_adds(model: str, channels: int, size: int, classes: int) -> Size:
+    """Return multiply-adds and outputs of a model."""
     import torch
+    from torch.nn.modules.module import register_module_forward_hook
     from torch.utils.flop_counter import FlopCounterMode
 
     from repfl.algorithms import models
@@ -64,17 +77,29 @@ def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[f
     for part in net.params.trained:
         tensors[part.name].requires_grad_()
     x = net.example("meta")
-    with FlopCounterMode(display=False) as forward:
-        logits = net.bind(tensors)(x)
+    outputs = 0
+
+    def add(module: torch.nn.Module, _: object, output: object) -> None:
+        nonlocal outputs
+        if isinstance(output, torch.Tensor) and not any(module.children()):
+            outputs += output.numel()
+
+    hook = register_module_forward_hook(add)
+    try:
+        with FlopCounterMode(display=False) as forward:
+            logits = net.bind(tensors)(x)
+    finally:
+        hook.remove()
     with FlopCounterMode(display=False) as backward:
         logits.sum().backward()
     scored = forward.get_total_flops() / 4
-    return scored, scored + backward.get_total_flops() / 4, net.params.size
+    trained = scored + backward.get_total_flops() / 4
+    return Size(scored, trained, net.params.size, outputs / len(x))
 
 
 def stack_for(recipe: Recipe) -> int:
     """Return how many clients are computed at once by default."""
-    _, trained, _ = multiply_adds(*shape_of(recipe))
+    trained = multiply_adds(*shape_of(recipe)).trained
     return STACK if trained * recipe.training.batch < SMALL_STEP else 1
 
 
@@ -148,7 +173,9 @@ class Work:
 
     steps: float
     trained: float
+    """Seconds of training, beside what steps and moved entries take."""
     scored: float
+    """Seconds of scoring."""
     moved: float
     samples: float
 
@@ -156,7 +183,10 @@ class Work:
 def work(method: str, hp: Mapping[str, Any], recipe: Recipe) -> Work:
     """Return the amount of work of a cell."""
     training, cohort, everyone = recipe.training, participants(method, recipe), recipe.residents
-    score, train, entries = multiply_adds(*shape_of(recipe))
+    size = multiply_adds(*shape_of(recipe))
+    train = PER_MULTIPLY_ADD * size.trained + PER_OUTPUT * size.outputs
+    # a forward pass is a third of training
+    score = PER_MULTIPLY_ADD * size.scored + PER_OUTPUT * size.outputs / 3
     visits = cohort * training.rounds
     tuning = _tuning_epochs(method, hp, recipe)
     cohorts, whole = _scorings(recipe, tuning is not None)
@@ -166,7 +196,7 @@ def work(method: str, hp: Mapping[str, Any], recipe: Recipe) -> Work:
         epochs * _batches(recipe),
         epochs * trains_on * train,
         (cohorts * cohort + whole * everyone) * scored_on * score,
-        float(visits * entries),
+        float(visits * size.entries),
         epochs * trains_on,
     )
 
@@ -174,16 +204,22 @@ def work(method: str, hp: Mapping[str, Any], recipe: Recipe) -> Work:
 # -- how long it takes -----------------------------------------------------------------------------
 
 
-def seconds_at_reference(
-    method: str, hp: Mapping[str, Any], recipe: Recipe, stack: int | None = None
-) -> float:
+def seconds_at_reference(method: str, hp: Mapping[str, Any], recipe: Recipe) -> float:
     """Return seconds of one core of the reference machine."""
-    method_entry, amount = find_entry(method), work(method, hp, recipe)
-    stacked = (stack_for(recipe) if stack is None else stack) > 1
-    steps = PER_STEP * amount.steps * (STACKED_SHARE if stacked else 1.0)
-    trained = steps + PER_MULTIPLY_ADD * amount.trained + PER_MOVED * amount.moved
-    factor = method_entry.cost if method_entry else 1.0
-    return FIXED_SECONDS + factor * trained + PER_MULTIPLY_ADD * amount.scored
+    amount = work(method, hp, recipe)
+    trained = max(PER_STEP * amount.steps, amount.trained) + PER_MOVED * amount.moved
+    return FIXED_SECONDS + _factor(method, hp, recipe) * trained + amount.scored
+
+
+def _factor(method: str, hp: Mapping[str, Any], recipe: Recipe) -> float:
+    """Return what the method's training costs, as a multiple of FedAvg's."""
+    from repfl.bench.grid.methods import hyperparameters
+
+    if (method_entry := find_entry(method)) is None:
+        return 1.0
+    if not callable(cost := method_entry.cost):
+        return cost
+    return cost(hyperparameters(method, dict(hp)), recipe.training.epochs, samples_of(recipe)[0])
 
 
 def static(item: Planned) -> float:
@@ -220,8 +256,7 @@ class Speeds:
         for record in records:
             method, hp, recipe = record.cell["method"], record.cell["hp"], record.recipe
             if seconds := spent_by(record):
-                stack = record.provenance["chunk"] or None
-                error = log(seconds / seconds_at_reference(method, hp, recipe, stack))
+                error = log(seconds / seconds_at_reference(method, hp, recipe))
                 errors.setdefault(_model(recipe), []).append(error)
         self.factors = {key: exp(median(logs)) for key, logs in errors.items()}
         """Measured over estimated seconds, by model."""

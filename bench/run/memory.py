@@ -37,7 +37,7 @@ TOY_CLIENTS = 7
 def needed(cell: Cell, device: str, peaks: Mapping[str, int], keeps_models: bool = False) -> float:
     """Return the bytes that a cell needs, from the peaks of similar cells if there are any."""
     process, shared = (PROCESS, SHARED) if device == "cpu" else (0, 0)
-    model = 4 * multiply_adds(*shape_of(cell.recipe))[2]
+    model = 4 * multiply_adds(*shape_of(cell.recipe)).entries
     clients, cohort = cell.recipe.residents, participants(cell.method, cell.recipe)
     kept_models = 3.0 * clients * model if keeps_models else 0.0
     if peak := peaks.get(_similar_cells(cell.method, cell.options, cell.recipe)):

@@ -33,7 +33,7 @@ def test_a_counted_round_gives_the_same_bits(method: str) -> None:
 
 
 def test_clients_that_train_alone_multiply_what_their_layers_do() -> None:
-    _, each, _ = cost.multiply_adds("tiny-bn", 1, 8, 4)
+    each = cost.multiply_adds("tiny-bn", 1, 8, 4).trained
     counter = RoundCounter(MIN_ROUNDS, {})
     counter.step(started("local"))
     assert counter.counted[1] == 2 * sum(RAGGED) * each
@@ -46,7 +46,7 @@ def test_a_long_run_tells_what_all_its_rounds_multiply(
     wanted = task("local", training={"rounds": rounds})
     compute(wanted)
     record = stored(store, wanted.cell.id)
-    each = cost.multiply_adds("tiny", 1, 8, 10)[1]
+    each = cost.multiply_adds("tiny", 1, 8, 10).trained
     told = {"clients": 2, "rounds": rounds, "multiply_adds": rounds * 40 * each}
     assert record.provenance.get("work") == (told if rounds == MIN_ROUNDS else None)
 

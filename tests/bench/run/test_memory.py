@@ -20,7 +20,7 @@ MODEL = 878538 * 4
 )
 def test_a_methods_state_is_what_its_clients_own(method: str, copies: float) -> None:
     cell = task(method, model="cnn4", dataset="cifar10", clients=10_000, participation=0.01).cell
-    state = memory.state_bytes(method, canonical(cell.hp), canonical(cell.recipe))
+    state = memory.state_bytes(method, canonical(cell.options), canonical(cell.json["recipe"]))
     assert state == pytest.approx((10_000 * copies + 1) * MODEL, rel=0.02)
 
 
