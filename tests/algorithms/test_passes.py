@@ -58,6 +58,9 @@ def test_scores_are_those_of_samples_one_by_one(long: ClientData, width: int, mi
     assert max(SIZES) > 2 * BATCH
     fed = federation(long)
     theta, other = client_models(fed), client_models(fed).flip(0)
+    labels = fed.data.labels.clone()  # what pads a short list is sample 0: here it would be a hit
+    labels[0] = logits_of(fed, theta[1], torch.tensor([0])).argmax()
+    fed.data = replace(fed.data, labels=labels)
     share = torch.linspace(0.2, 0.8, fed.N, dtype=torch.float64)
     scored = Mixture(((share, theta), (1 - share, other))) if mixed else theta
     kept: list[list[torch.Tensor]] = [[] for _ in range(fed.N)]
