@@ -57,14 +57,11 @@ def compare(
     grids: Grids = (),
 ) -> pd.DataFrame:
     """Return the `difference` of two rows of a table, `first` minus `second`, in every column that
-    has both: over their common seeds, with its 95 % interval from `low` to `high`.
-
-    Differences are `paired` by seed from three common seeds on, and by client within fewer: an
-    interval over the clients of one run does not include the noise between seeds. The other
-    arguments are those of `table`.
+    has both: paired by their common seeds, from three on with its 95 % interval from `low` to
+    `high`. The other arguments are those of `table`.
     """
-    from repfl.paper_tables.core.claims.claim_evidence import Side
-    from repfl.paper_tables.core.claims.conditions import cell
+    from repfl.paper_tables.core.claims.contrast import Contrast, by_seed, estimate
+    from repfl.paper_tables.core.claims.sentences import runs_of
     from repfl.paper_tables.core.result import Table
 
     result = _result(key, scale, results, plugins, grids)
@@ -73,20 +70,17 @@ def compare(
     for row in (first, second):
         if row not in result.layout.rows:
             raise unknown("row", row, result.layout.rows)
-    ours, differences = Side(result.frame, "ours"), {}
-    computed = set(result.frame["column"])
-    for column in (each for each in result.layout.columns if each.key in computed):
-        form = cell(first, column.key) - cell(second, column.key)
-        if (estimate := ours.estimate(form)) is not None:
-            half = estimate.half_width()
+    wide, differences = by_seed(runs_of(result.frame)), {}
+    for column in result.layout.columns:
+        found = estimate(Contrast({(first, column.key): 1.0, (second, column.key): -1.0}), wide)
+        if found.seeds:
             differences[column.name] = {
-                "difference": estimate.value,
-                "low": estimate.value - half,
-                "high": estimate.value + half,
-                "seeds": len(ours.common_seeds(form)),
-                "paired": estimate.paired,
+                "difference": found.value,
+                "low": found.low,
+                "high": found.high,
+                "seeds": found.seeds,
             }
-    columns = ["difference", "low", "high", "seeds", "paired"]
+    columns = ["difference", "low", "high", "seeds"]
     frame = pd.DataFrame.from_dict(differences, orient="index", columns=columns)
     return frame.rename_axis("column")
 

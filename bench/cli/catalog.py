@@ -207,7 +207,7 @@ COLUMNS = {
     "models": ("name", "input", "parameters", "statistics", "note"),
     "recipes": ("name", "scale", "dataset", "model", "clients", "partition", "options", "rounds"),
     "artefacts": ("artefact", "kind", "smoke", "desk", "paper", "title"),
-    "claims": ("claim", "standing", "text"),
+    "claims": ("claim", "state", "text"),
     "runs": (
         "run",
         "method",

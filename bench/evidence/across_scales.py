@@ -96,7 +96,7 @@ def _merge_curves(figures: Sequence[Figure]) -> Figure:
 
 
 def _merge_claims(group: Sequence[Result]) -> tuple[Claim, ...]:
-    """Return every claim once, at the scale that decides it, else at one that suggests it."""
+    """Return every claim once, at the scale that decides it, else at one that has runs of it."""
     best: dict[str, Claim] = {}
     for claim in (claim for result in group for claim in result.claims):
         if claim.id not in best or _evidence_rank(claim) > _evidence_rank(best[claim.id]):
@@ -105,7 +105,7 @@ def _merge_claims(group: Sequence[Result]) -> tuple[Claim, ...]:
 
 
 def _evidence_rank(claim: Claim) -> int:
-    return 2 if claim.holds is not None else 1 if claim.suggests is not None else 0
+    return 2 if claim.decided else 1 if claim.seeds else 0
 
 
 def _merge_tables(group: Sequence[Table]) -> Table:

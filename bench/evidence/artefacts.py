@@ -58,7 +58,8 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
             selected = [item for item in items if item.artefact == name]
             cells = selection.chosen_items(selected, cell_evidence)
             trials = [item for item in selected if item.trial]
-            evidence = PlannedEvidence(cells, cell_evidence, published, noise.fitted(root), trials)
+            known = noise.fitted(root or grids.ROOT)
+            evidence = PlannedEvidence(cells, cell_evidence, published, known, trials)
             made.results.append(make_one(cells[0], evidence, made))
         whole = _is_complete(paper, items, made)
         results = [result for result in made.results if result.paper == paper]

@@ -13,7 +13,7 @@ from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.evidence.selection import choices
 from repfl.bench.grid.planned import Planned
 from repfl.paper_tables.core.evidence import TRIAL, Arrays, Reduce
-from repfl.paper_tables.core.statistics.noise import NO_GROUPS, Noise
+from repfl.paper_tables.core.statistics.noise import Noise
 
 
 class PlannedEvidence:
@@ -24,11 +24,11 @@ class PlannedEvidence:
         planned: Sequence[Planned],
         evidence: CellEvidence,
         published: pd.DataFrame,
-        noise: Noise = NO_GROUPS,
+        noise: Noise | None = None,
         trials: Sequence[Planned] = (),
     ) -> None:
         self._planned, self._evidence, self._trials = (list(planned), evidence, list(trials))
-        self.published, self.noise = published, noise
+        self.published, self.noise = published, noise or {}
         self.scale = planned[0].scale if planned else ""
         self.seeds = tuple(sorted({item.cell.seed for item in planned}))
 

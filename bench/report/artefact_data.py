@@ -16,18 +16,24 @@ class ClaimData:
     id: str
     text: str
     """In our words."""
-    detail: str
-    line: str
-    """Everything in one line."""
-    standing: str
-    """What undecided runs suggest, and what the paper's own numbers say."""
+    place: str
+    """Where the paper says so."""
+    state: str
+    why: str
+    """The numbers behind the state."""
     printed: bool | None
     sources: tuple[str, ...] = ()
     verbatim: tuple[str, ...] = ()
     """In the paper's words, as far as the published files quote them."""
-    state: str = "undecided"
     ours: bool = False
     """Whether it is a check of this suite that the paper does not state."""
+
+    @property
+    def line(self) -> str:
+        """Everything in one line."""
+        prefix = "Our own check: " if self.ours else ""
+        why = f"{self.why[:1].upper()}{self.why[1:]}"
+        return f"{prefix}{self.text} ({self.place}): {self.state}. {why}. ({self.id})"
 
 
 @dataclass(frozen=True)
@@ -141,8 +147,6 @@ class Book:
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    readings: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    """By paper, verdicts counted by reading of its printed ±: a head and lines."""
     records: str = ""
     """The folder of records, relative to the report."""
     out: str = "."

@@ -109,8 +109,6 @@ class Part:
     """By cell, the facts about the runs behind the sheets."""
     frame: pd.DataFrame
     """The frame `runs` of its planned cells."""
-    readings: list[list[str]]
-    """Verdicts counted under each reading of a printed ±: a head and lines."""
     problems: list[str]
     failed: list[str]
 
@@ -164,27 +162,9 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
         sheets,
         runs,
         pd.concat(frames, ignore_index=True),
-        _readings(results),
         list(dict.fromkeys(problems)),
         list(dict.fromkeys([*failed, *undrawn])),
     )
-
-
-def _readings(results: Iterable[Result]) -> list[list[str]]:
-    """Return the verdicts counted under each reading of a printed ±: a head and lines."""
-    from repfl.paper_tables.core.result import Table
-    from repfl.paper_tables.core.statistics.verdict import readings
-
-    counts = readings(result.frame for result in results if isinstance(result, Table))
-    return _as_texts("what the printed ± is taken for", counts)
-
-
-def _as_texts(corner: str, frame: pd.DataFrame) -> list[list[str]]:
-    lines = [
-        [str(name), *map(str, line)]
-        for name, line in zip(frame.index, frame.to_numpy(), strict=True)
-    ]
-    return [[corner, *frame.columns], *lines] if lines else []
 
 
 def _select(result: Result, planned: Sequence[Planned]) -> Result:
@@ -308,7 +288,6 @@ def _book(
         {name: facts.of_method(name) | {"again": again[name]} for name in names},
         {name: facts.of_dataset(name) for name in datasets},
         facts.origins(runs),
-        {paper: part.readings for paper, part in parts.items() if part.readings},
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
         str(out),
         facts.repository(),

@@ -18,7 +18,6 @@ from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report.claim_words import standing
 from repfl.bench.report.formats.formatting import BLANK
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.to_sheet import sheet_of
@@ -97,10 +96,10 @@ def _find_claim(result: Result, rest: str, names: dict[str, None], again: str) -
 def _claim_lines(result: Result, claim: Claim, again: str) -> Iterator[str]:
     """Yield a claim at one scale, and the command that repeats its runs."""
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
-    yield f"  {claim.text} (in our words)"
+    yield f"  {claim.text} ({claim.place}; in our words)"
     printed = "; in the paper's own numbers: holds" if claim.printed else ""
-    yield f"  {standing(claim)}{printed}"
-    yield f"  {claim.detail}"
+    yield f"  {claim.state}{printed}"
+    yield f"  {claim.why}"
     if claim.sources:
         yield f"  stated in published/: {', '.join(claim.sources)}"
     yield from _commands(result, again)
@@ -127,7 +126,7 @@ def _find_artefact(result: Result, rest: str, names: dict[str, None], again: str
             label = f"{number.row}, {number.where}"
             yield f"  {result.paper}/{number.source}  {label}: {_figures(number)}, {number.verdict}"
         for claim in result.claims:
-            yield f"  {result.paper}/{claim.id}: {claim.text} ({standing(claim)})"
+            yield f"  {result.paper}/{claim.id}: {claim.text} ({claim.state})"
 
 
 def _numbers(result: Result) -> list[Number]:
@@ -174,12 +173,12 @@ def _cells_behind(result: Result, number: Number) -> Sequence[str]:
 
 
 def all_claims() -> list[dict[str, Any]]:
-    """Return every claim of the papers, with its standing by the runs of the paper's scale."""
+    """Return every claim of the papers, with its state by the runs of the paper's scale."""
     return [
         {
             "claim": f"{result.paper}/{claim.id}",
             "artefact": result.key,
-            "standing": standing(claim),
+            "state": str(claim.state),
             "text": claim.text,
             "sources": list(claim.sources),
         }

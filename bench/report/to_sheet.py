@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from math import nan
@@ -9,13 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import claim_words
-from repfl.bench.report.artefact_data import ArtefactData, Head, Order
+from repfl.bench.report.artefact_data import ArtefactData, ClaimData, Head, Order
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.numbers import of_result
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.drawing import captions
-from repfl.paper_tables.core.result import Column, Figure, Result, Table
+from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
 from repfl.paper_tables.core.statistics.verdict import EXACT
 
 
@@ -32,7 +32,7 @@ def sheet_of(
         "scale": result.scale,
         "findings": tuple(result.findings),
         "notes": tuple(result.notes),
-        "claims": tuple(claim_words.claim_data(c, result.paper, printed) for c in result.claims),
+        "claims": tuple(_claim(c, printed) for c in result.claims),
         **fields,
     }
     if isinstance(result, Figure):
@@ -44,6 +44,28 @@ def sheet_of(
         ArtefactData(**base, **_tabled(as_toy(result), printed, style))
         if isinstance(result, Table)
         else ArtefactData(**base)
+    )
+
+
+QUOTED = re.compile(r"“([^”]+)”")
+MAX_FRAGMENT_WORDS = 3
+"""Quotations of up to this many words are no sentence, such as “at least”."""
+
+
+def _claim(claim: Claim, printed: Mapping[str, Mapping[str, Any]]) -> ClaimData:
+    """Return a claim for a sheet, with the sentences that published files quote from the paper."""
+    notes = (str(printed.get(source, {}).get("note", "")) for source in claim.sources)
+    quoted = dict.fromkeys(text for note in notes for text in QUOTED.findall(note))
+    return ClaimData(
+        claim.id,
+        claim.text,
+        claim.place,
+        str(claim.state),
+        claim.why,
+        claim.printed,
+        tuple(claim.sources),
+        tuple(text for text in quoted if len(text.split()) > MAX_FRAGMENT_WORDS),
+        claim.ours,
     )
 
 

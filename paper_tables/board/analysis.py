@@ -19,7 +19,7 @@ from repfl.paper_tables.core.statistics.intervals import LEVEL
 from repfl.paper_tables.core.statistics.pairwise import (
     Pairs,
     against_leader,
-    moderated,
+    floored,
     pairs,
     studentized_range,
 )
@@ -84,7 +84,7 @@ def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> MethodMean
     table = pd.DataFrame({"variance": gap.var(ddof=1), "df": gap.size() - 1.0}).dropna()
     if table.empty:
         return MethodMeans(gap.mean())
-    variances = moderated(table["variance"], table["df"])
+    variances = floored(table["variance"], table["df"])
     return MethodMeans(gap.mean(), Pairs(variances, int(gap.size().max())))
 
 

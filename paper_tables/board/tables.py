@@ -202,7 +202,6 @@ def _line(
         "seeds": done["seed"].nunique(),
         "low": value - half_width,
         "high": value + half_width,
-        "df": nan,
         "tier": tier_of(cells),
         "reason": why_missing(cells, view.evidence.scale),
         "scale": view.evidence.scale,

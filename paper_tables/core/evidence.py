@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.statistics.intervals import MIN_RUNS
-
 if TYPE_CHECKING:
     from repfl.paper_tables.core.statistics.noise import Noise
 
@@ -31,7 +29,7 @@ class Evidence(Protocol):
     published: pd.DataFrame
     """The rows of `read_published`."""
     noise: Noise
-    """The noise model: variances between runs."""
+    """Variances between runs of our cells with several seeds, by pool."""
 
     @property
     def cells(self) -> pd.DataFrame:
@@ -97,10 +95,10 @@ def pick(
     return cells[mask]
 
 
-def few_seeds(cells: pd.DataFrame) -> bool:
-    """Return whether any row has fewer than three finished seeds in a column."""
+def seed_count(cells: pd.DataFrame) -> int:
+    """Return how many finished seeds every row has at least in a column."""
     done = cells[cells["status"] == "done"].groupby(["row", "column"])["seed"].nunique()
-    return done.empty or int(done.min()) < MIN_RUNS
+    return 0 if done.empty else int(done.min())
 
 
 def values_of(cells: pd.DataFrame, name: str, default: Any = None) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -18,11 +17,9 @@ from repfl.paper_tables.core.evidence import (
     why_missing,
 )
 from repfl.paper_tables.core.statistics import intervals
-from repfl.paper_tables.core.statistics.intervals import Prior
+from repfl.paper_tables.core.statistics.intervals import Variance
 from repfl.paper_tables.core.statistics.noise import pool
 from repfl.paper_tables.core.statistics.seeds import SeedResult, constant_floor, constant_floors
-
-Clients = Callable[[Sequence[str]], pd.DataFrame]
 
 
 def measure(
@@ -33,46 +30,33 @@ def measure(
     """
     finished = [status == "done" for status in values_of(cells, "status")]
     done = cells if all(finished) else cells[finished]
-    model = expected(evidence, cells)
     average = first(done, "recipe.evaluation.average", "clients")
     floor = f"floor.{average}"
     accuracies = scores(done, point, rule)
-    numbers = gather(cells, evidence.scale, accuracies, model, floor, evidence.clients)
+    numbers = gather(cells, evidence.scale, accuracies, floor)
     if cells.empty:
         return numbers
     scored = point or first(cells, "recipe.evaluation.point")
     return numbers | {
         "rule": rule or first(cells, "recipe.evaluation.rule", ""),
         "one_model": bool(first(cells, "one_model", False)) and scored == "post_agg",
-        "expected": model,
+        "borrowed": borrowed(evidence, cells),
     }
 
 
-def expected(evidence: Evidence, cells: pd.DataFrame) -> Prior | None:
-    """Return the noise model's prior for the runs of one cell."""
-    if cells.empty:
-        return None
-    pool_name = pool(
-        evidence.scale, one_partition=bool(pd.notna(first(cells, "recipe.partition.seed")))
-    )
-    paper = str(first(cells, "artefact")).split("/")[0]
-    return evidence.noise.expected(
-        pool_name, f"{paper}/{first(cells, 'column')}", str(first(cells, "method"))
-    )
+def borrowed(evidence: Evidence, cells: pd.DataFrame) -> Variance | None:
+    """Return the noise of our other cells, for a cell that has one run."""
+    one_partition = bool(pd.notna(first(cells, "recipe.partition.seed")))
+    return evidence.noise.get(pool(evidence.scale, one_partition=one_partition))
 
 
 def gather(
-    cells: pd.DataFrame,
-    scale: str,
-    values: Sequence[float],
-    expected: Prior | None = None,
-    floor: str = "",
-    clients: Clients | None = None,
+    cells: pd.DataFrame, scale: str, values: Sequence[float], floor: str = ""
 ) -> dict[str, Any]:
     """Return our side of a table cell from the values of its finished cells; `floor` names the
-    accuracy of a constant prediction, `clients` reads their counts.
+    accuracy of a constant prediction.
     """
-    spread = intervals.spread(values, expected)
+    spread = intervals.spread(values)
     done = cells[[status == "done" for status in values_of(cells, "status")]]
     return {
         "ours": spread.mean,
@@ -80,30 +64,25 @@ def gather(
         "seeds": spread.count,
         "low": spread.low,
         "high": spread.high,
-        "df": spread.df,
         "reason": why_missing(cells, scale),
         "scale": scale,
         "floor": constant_floor(done, floor),
         "method": str(first(cells, "method", "")),
         "tier": tier_of(cells),
         "ids": tuple(values_of(done, "id")),
-        "by_seed": _by_seed(done, values, floor, clients),
+        "by_seed": _by_seed(done, values, floor),
     }
 
 
-def _by_seed(
-    done: pd.DataFrame, values: Sequence[float], floor: str, clients: Clients | None
-) -> tuple[SeedResult, ...]:
+def _by_seed(done: pd.DataFrame, values: Sequence[float], floor: str) -> tuple[SeedResult, ...]:
     """Return every seed's result; empty if values are not one per seed."""
     seeds = values_of(done, "seed")
     if len(values) != len(seeds) or len(set(seeds)) < len(seeds):
         return ()
-    runs = zip(seeds, values, constant_floors(done, floor), values_of(done, "id"), strict=True)
+    runs = zip(seeds, values, constant_floors(done, floor), strict=True)
     return tuple(
-        SeedResult(int(seed), float(value), float(baseline), partial(clients, [id_]))
-        if clients
-        else SeedResult(int(seed), float(value), float(baseline))
-        for seed, value, baseline, id_ in runs
+        SeedResult(int(seed), float(value), float(baseline))
+        for seed, value, baseline in runs
         if isfinite(value)
     )
 

@@ -6,23 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from math import nan
 from typing import Literal
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
+from repfl.paper_tables.core.statistics.intervals import MIN_RUNS
+
 CELL_FIELDS = (
     "row", "column", "published", "published_std", "printed",
-    "ours", "std", "seeds", "low", "high", "df",
+    "ours", "std", "seeds", "low", "high",
     "difference", "gap_low", "gap_high", "verdict", "kind", "mark", "basis",
-    "tier", "reason", "scale", "floor", "method", "source", "ids", "by_seed", "readings",
+    "tier", "reason", "scale", "floor", "method", "source", "ids", "by_seed",
 )  # fmt: skip
 """Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound
-ours with `df` degrees of freedom, `gap_low` and `gap_high` the difference; `kind` is what kind of
+ours, `gap_low` and `gap_high` the difference; `kind` is what kind of
 number the published one is, `mark` what stands beside its verdict, `basis` what that rests on;
 `tier` how well ours is founded where it came with the code; `source` is the file and line of the
-published number, `ids` the cells that ours was computed from, `by_seed` each seed's share in it,
-`readings` the verdict by each reading of a printed ±.
+published number, `ids` the cells that ours was computed from, `by_seed` each seed's share in it.
 """
 
 
@@ -39,61 +41,70 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and whether it holds in our numbers."""
+    """A sentence of the paper, and what became of it."""
 
     id: str
     """Its name, unique among the claims of its paper."""
     text: str
-    answer: bool | None
-    """Whether our numbers meet it, whatever their scale; None if they are missing or too noisy."""
-    detail: str
+    state: State
+    why: str
+    """The numbers behind the state."""
     scale: str
     """The scale of these numbers."""
+    place: str = ""
+    """Where the paper says so."""
     printed: bool | None = None
     """Whether it holds in the paper's own numbers, if that can be checked."""
+    difference: float = nan
+    """The contrast that decides it, in our runs, and its 95 % interval."""
+    low: float = nan
+    high: float = nan
+    seeds: int = 0
+    """Common seeds behind it."""
     sources: tuple[str, ...] = ()
     """File and line of the published numbers that are in this claim and in no table."""
-    free: bool = False
-    """Whether it is independent of the scale of runs: bytes, counts, identities, printed
-    numbers.
-    """
-    settings: bool = False
-    """Whether it states how runs are set up, and is compared with the planned cells."""
-    full_scale_only: bool = False
-    """Whether smaller runs suggest nothing: its number depends on the length of runs, or our data
-    replace the paper's.
-    """
-
-    few_seeds: bool = True
-    """Whether it rests on fewer than three seeds, or on numbers whose noise between seeds is
-    unknown: then it decides nothing unless `free`.
-    """
     ours: bool = False
     """Whether it is a check of this suite that the paper does not state."""
 
     @property
-    def holds(self) -> bool | None:
-        """The verdict; None if the runs are smaller than the paper's or too few."""
-        enough = self.settings or not self.few_seeds
-        decides = self.free or (self.scale == "paper" and enough)
-        return self.answer if decides else None
+    def decided(self) -> bool:
+        return self.state in (State.HOLDS, State.FAILS, State.CONTRADICTED)
 
-    @property
-    def suggests(self) -> bool | None:
-        """The answer of runs that cannot decide."""
-        ignored = self.full_scale_only and self.scale != "paper"
-        return self.answer if self.holds is None and not ignored else None
 
-    @property
-    def state(self) -> State:
-        """The state. The paper's own numbers come first: if they contradict a sentence, no run is
-        needed.
-        """
-        if self.settings:
-            return State.SETTING
-        if self.printed is False and not self.ours:
-            return State.CONTRADICTED
-        return {True: State.HOLDS, False: State.FAILS, None: State.OPEN}[self.holds]
+def claim(
+    id: str,  # noqa: A002
+    text: str,
+    answer: bool | None,
+    why: str,
+    scale: str,
+    *,
+    place: str = "",
+    printed: bool | None = None,
+    seeds: int = 0,
+    difference: float = nan,
+    interval: tuple[float, float] = (nan, nan),
+    sources: tuple[str, ...] = (),
+    exact: bool = False,
+    any_run: bool = False,
+    ours: bool = False,
+) -> Claim:
+    """Return a claim with the state that an answer gives it.
+
+    The paper's own numbers come first: a sentence that they contradict needs no run. Else the
+    answer of full-scale runs counts from three common seeds on, of `any_run` if seeds do not
+    matter, and at every scale if it is `exact`: a count, a number of bytes or an identity.
+    """
+    decides = exact or (scale == "paper" and (any_run or seeds >= MIN_RUNS))
+    if printed is False and not ours:
+        state = State.CONTRADICTED
+    elif answer is None or not decides:
+        state = State.OPEN
+    else:
+        state = State.HOLDS if answer else State.FAILS
+    low, high = interval
+    return Claim(
+        id, text, state, why, scale, place, printed, difference, low, high, seeds, sources, ours
+    )
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ from repfl.paper_tables.core.statistics.seeds import common_floor, mixed
 from repfl.paper_tables.core.statistics.verdict import (
     EXACT,
     UNJUDGED,
-    Judgement,
     Kind,
     Printing,
-    Reading,
     Runs,
     at_floor,
     judge,
@@ -105,7 +103,6 @@ NO_VERDICT = {
     "kind": "",
     "mark": "",
     "basis": "",
-    "readings": None,
 }
 
 
@@ -128,19 +125,16 @@ def conclude(
     ours = Runs(cell["ours"], cell["std"], max(1, cell["seeds"]))
     why_incomparable = why_incomparable or _other_rule(printing.rule, cell.get("rule", ""))
 
-    def read(reading: Reading | None = None) -> Judgement:
-        return judge(
-            printing.side(cell["published"], cell["published_std"], reading),
-            ours,
-            kind=kind,
-            scale=cell["scale"],
-            unit=unit,
-            expected=cell.get("expected"),
-            rounding=rounding,
-            why_incomparable=why_incomparable,
-        )
-
-    judgement = read()
+    judgement = judge(
+        printing.side(cell["published"], cell["published_std"]),
+        ours,
+        kind=kind,
+        scale=cell["scale"],
+        unit=unit,
+        borrowed=cell.get("borrowed"),
+        rounding=rounding,
+        why_incomparable=why_incomparable,
+    )
     compared = judgement.verdict not in UNJUDGED
     return cell | {
         "difference": cell["ours"] - cell["published"] if compared else nan,
@@ -150,11 +144,6 @@ def conclude(
         "kind": str(kind),
         "mark": _mark(cell, printing) if compared else "",
         "basis": judgement.basis,
-        "readings": {
-            reading: (read(reading).verdict, used) for reading, used in printing.readings.items()
-        }
-        if compared and kind == Kind.TRAINED
-        else None,
     }
 
 

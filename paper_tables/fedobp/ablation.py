@@ -7,13 +7,11 @@ from __future__ import annotations
 import pandas as pd
 
 from repfl.paper_tables.core import builders
-from repfl.paper_tables.core.claims.conditions import best, cell, every, near
-from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
+from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, pick
-from repfl.paper_tables.core.published import select
-from repfl.paper_tables.core.result import Claim, Column, Table
-from repfl.paper_tables.core.statistics.verdict import MARGIN
+from repfl.paper_tables.core.result import Claim, Column, Table, claim
 from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.fedobp.claims import FOLDER
 from repfl.paper_tables.fedobp.settings import (
     DATASETS,
     OURS,
@@ -65,79 +63,9 @@ def table5(evidence: Evidence) -> Table:
         printing=SINGLE,
         compared=True,
         notes=(TWICE, CLS, EMA, *builders.at_scale(evidence, smoke=SAME_DATA)),
-        claims=lambda frame: (*claims(evidence, frame), same_masks(evidence)),
+        claims=lambda frame: (*judge_all(evidence, FOLDER, "table5", frame), same_masks(evidence)),
         corner="Score",
     )
-
-
-# -- section V-E -----------------------------------------------------------------------------------
-
-
-QUOTED = {
-    "quoted-nonorm": (
-        "NoNorm reaches 96.82 on Fashion-MNIST and 66.60 on OrganCMNIST",
-        (("fmnist", NORMS[0]), ("organc", NORMS[0])),
-    ),
-    "quoted-globalnorm": (
-        "GlobalNorm without CLS reaches 99.40 on MNIST and 67.47 on OrganAMNIST",
-        (("mnist", NORMS[2]), ("organa", NORMS[2])),
-    ),
-    "quoted-cifar10": (
-        "On CIFAR-10 NoNorm and GlobalNorm without CLS reach 87.52, LayerNorm 85.00",
-        (("cifar10", NORMS[0]), ("cifar10", NORMS[2]), ("cifar10", NORMS[1])),
-    ),
-    "quoted-cifar100": (
-        "On CIFAR-100 NoNorm and GlobalNorm without CLS reach 45.98, LayerNorm 41.83",
-        (("cifar100", NORMS[0]), ("cifar100", NORMS[2]), ("cifar100", NORMS[1])),
-    ),
-    "quoted-emnist": (
-        "On EMNIST NoNorm reaches 94.92, LayerNorm 94.14",
-        (("emnist", NORMS[0]), ("emnist", NORMS[1])),
-    ),
-    "quoted-cls": (
-        "Restricted to the classifier, CIFAR-100 reaches 44.89 and EMNIST 94.78",
-        (("cifar100", NORMS[3]), ("emnist", NORMS[3])),
-    ),
-}
-"""Sentences that quote Table V: which cells."""
-
-
-TRENDS = (
-    Sentence(
-        "layernorm-underperforms",
-        "LayerNorm consistently underperforms",
-        best(NORMS[0], [NORMS[1]], [column.key for column in COLUMNS]),
-    ),
-    Sentence(
-        "cls-lower",
-        "Restricted to the classifier, accuracy is lower on CIFAR-100 and EMNIST (V-E)",
-        best(NORMS[0], [NORMS[3]], [key("cifar100"), key("emnist")]),
-    ),
-)
-
-
-def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Return claims on the accuracies that the text quotes, and on the trends of Table V."""
-    sentences = []
-    for name, (words, cells) in QUOTED.items():
-        rows = pd.concat([_quoted(evidence, PRINTED[short], norm) for short, norm in cells])
-        met = (
-            near(cell(norm, key(short)), value, slack=ROUNDED, margin=MARGIN)
-            for (short, norm), value in zip(cells, rows["value"], strict=True)
-        )
-        sources = tuple(rows["source"])
-        sentences.append(Sentence(name, words, every(met), sources, full_scale_only=True))
-    return judge_all(frame, evidence.scale, (*sentences, *TRENDS))
-
-
-ROUNDED = 0.0051
-"""How far a quoted number may be from the printed one by rounding."""
-
-
-def _quoted(evidence: Evidence, dataset: str, norm: str) -> pd.DataFrame:
-    return select(
-        evidence.published, table="text V-E", dataset=dataset, method=f"{OURS} {norm}"
-    ).head(1)
 
 
 def same_masks(evidence: Evidence) -> Claim:
@@ -162,14 +90,15 @@ def same_masks(evidence: Evidence) -> Claim:
         if gaps
         else "no pair of runs"
     )
-    return Claim(
+    return claim(
         "same-entries",
         words,
         equal == len(gaps) if gaps else None,
         detail,
         evidence.scale,
-        _printed_equal(evidence),
-        few_seeds=False,
+        place="V-E",
+        printed=_printed_equal(evidence),
+        any_run=True,
     )
 
 

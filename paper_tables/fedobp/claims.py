@@ -1,19 +1,24 @@
-"""Claims of FedOBP's text on its protocol and on Tables III and IV."""
+"""FedOBP's sentences on its protocol, on Tables III and IV, and on the score's equations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 
 import pandas as pd
 
 from repfl.paper_tables.core.claims import shared_claims
-from repfl.paper_tables.core.claims.conditions import OPEN, best, cell, every, led_by, some
-from repfl.paper_tables.core.claims.sentences import Proposition, Sentence, judge, judge_all
+from repfl.paper_tables.core.claims.contrast import Contrast
+from repfl.paper_tables.core.claims.sentences import (
+    Proposition,
+    Sentence,
+    judge,
+    judge_all,
+    runs_of,
+)
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import select, stated
-from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.statistics.verdict import MARGIN
+from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.fedobp import finetuned
 from repfl.paper_tables.fedobp.settings import (
     ALPHAS,
@@ -24,16 +29,11 @@ from repfl.paper_tables.fedobp.settings import (
     ORGAN_KEYS,
     OURS,
     PLACES,
-    PRINTED,
-    TABLE3,
     TABLE4,
     key,
 )
 
-PRINTED_SLACK = 0.0051
-"""Two numbers rounded to two decimals differ by a third that is off by no more than this from a
-rounded one.
-"""
+FOLDER = Path(__file__).parent
 SETTINGS = {
     "rounds": "recipe.training.rounds",
     "clients": "recipe.clients",
@@ -57,98 +57,52 @@ def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...
         shared_claims.protocol(
             evidence,
             main.assign(runs=main["seed"].nunique()),
-            "protocol",
-            "400 rounds, 100 clients, a tenth per round, SGD at 0.01, batches of 32, 5 local"
-            " epochs, four runs",
+            (
+                "protocol",
+                "400 rounds, 100 clients, a tenth per round, SGD at 0.01, batches of 32, 5 local"
+                " epochs, four runs",
+                "V-A",
+            ),
             SETTINGS,
             select(evidence.published, table="text V-A", method="all"),
         ),
-        Claim(
+        claim(
             "eight-compared",
             "FedOBP is compared with eight methods",
             same,
             f"the tables have {len(printed)} baselines with Local-Only and FedAvg; the text lists"
             " nine names (README, 12)",
             evidence.scale,
-            same,
-            tuple(count["source"]),
-            free=True,
+            place="V-A",
+            printed=same,
+            sources=tuple(count["source"]),
+            exact=True,
         ),
     )
 
 
-SECOND = "margin_over_second"
-STATED = {
-    ("cifar10", "0.1", SECOND): "surpasses the second-best method by 0.59 points",
-    ("cifar100", "0.1", SECOND): "surpasses the second-best method by 8.28 points",
-    ("emnist", "0.1", SECOND): "surpasses the second-best method by 0.16 points",
-    ("svhn", "0.1", "margin_over_FedPer"): "improves upon FedPer by 0.87 points",
-    ("mnist", "0.1", SECOND): "surpasses the second-best method by 0.31 points",
-    ("fmnist", "0.1", SECOND): "surpasses the second-best method by 0.65 points",
-    ("fmnist", "0.5", "margin_over_FLOCO"): "improves upon FLOCO by 1.73 points",
-    ("organa", "0.1", "gap_to_best"): "is 0.16 points below the best result",
-    ("organa", "0.5", "ties_best_with_pFedFDA"): "ties with pFedFDA for the best result",
-}
-RIVALS = {
-    "margin_over_FedPer": "FedPer",
-    "margin_over_FLOCO": "FLOCO",
-    "ties_best_with_pFedFDA": "pFedFDA",
-}
-
-
-def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> tuple[Claim, ...]:
-    """Return one claim per margin of section V-B, over the best other method or one rival."""
-    sentences = []
-    for (short, alpha, metric), words in STATED.items():
-        if short not in shorts:
-            continue
-        rows = select(
-            evidence.published,
-            table="text V-B",
-            dataset=PRINTED[short],
-            setting=f"Dir({alpha})",
-            metric=metric,
-        )
-        column, rivals = key(short, alpha), [RIVALS[metric]] if metric in RIVALS else BASELINES
-        leads = [cell(OURS, column) - cell(rival, column) for rival in rivals]
-        sentences.append(
-            Sentence(
-                f"margin-{short}-{alpha}",
-                f"FedOBP {words} on {DATASETS[short]}, Dir({alpha})",
-                led_by(leads, stated(rows), slack=PRINTED_SLACK, margin=MARGIN),
-                sources=tuple(rows["source"]),
-                about=leads,
-                full_scale_only=True,
-            )
-        )
-    return judge_all(frame, evidence.scale, sentences)
-
-
 def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Return claims of section V-B on Table III."""
-    everywhere = [key(short, alpha) for short in TABLE3 for alpha in ALPHAS]
-    lead = Sentence(
-        "best-in-table3",
-        "FedOBP is best on all four data sets at both levels",
-        best(OURS, BASELINES, everywhere),
-    )
-    first = judge(frame, evidence.scale, lead)
-    tuned = finetuned.claim(evidence.scale)
-    return *protocol_claims(evidence, frame), first, *margins(evidence, frame, TABLE3), tuned
+    """Return claims of sections V-A and V-B on Table III."""
+    claims = judge_all(evidence, FOLDER, "table3", frame)
+    return *protocol_claims(evidence, frame), *claims, finetuned.claim(evidence.scale)
 
 
 def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Return claims of section V-B on Table IV, and whether its organ columns measure learning."""
     light = shared_claims.same_work(
         evidence,
-        "no-work-at-clients",
-        "The score adds nothing to the clients' computation, since the server computes it (V-G; at"
-        " most 1 % more multiply-adds of a round than FedAvg)",
+        (
+            "no-work-at-clients",
+            "The score adds nothing to the clients' computation, since the server computes it (at"
+            " most 1 % more multiply-adds of a round than FedAvg)",
+            "V-G",
+        ),
         [(OURS, GLOBAL)],
         {key(short, a): f"{DATASETS[short]}, Dir({a})" for short in TABLE4 for a in ALPHAS},
         1.01,
     )
-    return *margins(evidence, frame, TABLE4), _learning(frame, evidence.scale), light
+    claims = judge_all(evidence, FOLDER, "table4", frame)
+    return *claims, _learning(frame, evidence.scale), light
 
 
 def _learning(frame: pd.DataFrame, scale: str) -> Claim:
@@ -157,53 +111,58 @@ def _learning(frame: pd.DataFrame, scale: str) -> Claim:
     """
     own = frame[frame["row"].isin(METHODS)].assign(floor=frame["floor"].astype(float))
     floors = own.groupby("column")["floor"].mean().reindex(list(ORGAN_KEYS))
-    has_floors = scale != "smoke" and bool(floors.notna().all())
-    above = [
-        some(cell(row, column) - float(floors[column]) > 1.0 for row in METHODS)
-        for column in ORGAN_KEYS
-        if has_floors
-    ]
+    known = {str(column): float(floor) for column, floor in floors.items() if scale != "smoke"}
     sentence = Sentence(
         "organs-measure-learning",
         "The organ columns measure learning: the best method lies more than a point above"
         " predicting each client's most frequent class",
-        every(above) if has_floors else OPEN,
-        own=True,
+        [
+            [Contrast({(row, column): 1.0}, floor + 1.0) for row in METHODS]
+            for column, floor in known.items()
+            if isfinite(floor)
+        ],
+        least=1,
+        place="Table IV",
         remark="; ".join(
-            f"{column}: floor {floors[column]:.2f}"
-            if has_floors
+            f"{column}: floor {known[column]:.2f}"
+            if isfinite(known.get(column, float("nan")))
             else f"{column}: the floor needs the organ data and the paper's clients"
             for column in ORGAN_KEYS
         ),
+        ours=True,
     )
-    return judge(frame, scale, sentence)
+    whole = len(sentence.groups) == len(ORGAN_KEYS)
+    return judge(sentence, runs_of(frame if whole else frame.iloc[:0]), scale)
 
 
-FOLDER = Path(__file__).parent
 GAP, RANK = "cosine of gap and global gradient", "rank correlation of score and true loss change"
 ASSUMED = "clients start from the server's model: "
 PROPOSITIONS = (
     Proposition(
         "gap-is-gradient",
         "the global gradient is about θ_i − θ_g (equation 39), in rounds of FedOBP",
+        "III-C and IV",
         GAP,
     ),
     Proposition(
         "gap-is-gradient-as-assumed",
         "the global gradient is about θ_i − θ_g (equation 39), if all clients start from θ_g, as"
         " section IV assumes",
+        "IV",
         ASSUMED + GAP,
     ),
     Proposition(
         "score-ranks",
         "the score (equation 19) ranks parameters by what their replacement costs, in rounds of"
         " FedOBP",
+        "III-C",
         RANK,
     ),
     Proposition(
         "score-ranks-as-assumed",
         "the score (equation 19) ranks parameters by what their replacement costs, if all clients"
         " start from θ_g",
+        "IV",
         ASSUMED + RANK,
     ),
 )

@@ -4,27 +4,28 @@ which tells who is fast, and the best, which the paper's tables print. The autho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from math import nan
 from typing import Any
 
 import pandas as pd
 
 from repfl.paper_tables.core import our_numbers
-from repfl.paper_tables.core.claims.conditions import Condition, at_least, best, cell, every
-from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
+from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.fedobp import logs
 from repfl.paper_tables.fedobp.ablation import AS_LOGGED, NORMS
-from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, ORGANS, OURS, PRINTED, key
+from repfl.paper_tables.fedobp.claims import FOLDER
+from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, OURS, PRINTED, key
 
 FIRST, BEST = "first evaluation", "best evaluation"
 LOGS = (
     "the authors' logs are four evaluations of one run with momentum 0.7; the figure's own curves"
-    " are not published, and FedALA has no log"
+    " are not published"
 )
-UNLOGGED = ("FedALA",)
+UNLOGGED = ", and FedALA has no log"
 
 
 def at(short: str, when: str) -> str:
@@ -60,75 +61,7 @@ def evaluations(
     return pd.DataFrame(cells)
 
 
-def leads(shorts: Sequence[str], whens: Sequence[str], rivals: Sequence[str]) -> Condition:
-    """FedOBP above some methods at some evaluations."""
-    return best(OURS, rivals, [at(short, when) for short in shorts for when in whens])
-
-
-BASELINES = [name for name in DRAWN if name != OURS]
-LOGGED = [name for name in BASELINES if name not in UNLOGGED]
-
-
-def most(shorts: Sequence[str], rivals: Sequence[str]) -> Condition:
-    """FedOBP above most of some methods at the first evaluation of each data set."""
-    return every(
-        at_least(
-            len(rivals) // 2 + 1,
-            (cell(OURS, at(short, FIRST)) > cell(rival, at(short, FIRST)) for rival in rivals),
-        )
-        for short in shorts
-    )
-
-
-def _led(name: str, text: str, shorts: Sequence[str], *whens: str) -> Sentence:
-    return Sentence(
-        name,
-        text,
-        leads(shorts, whens, BASELINES),
-        in_print=leads(shorts, whens, LOGGED),
-        logs=True,
-        remark=LOGS,
-    )
-
-
-AT_01 = (
-    _led(
-        "highest-on-cifar10",
-        "FedOBP achieves the highest accuracy on CIFAR-10 (V-C)",
-        *(["cifar10"], BEST),
-    ),
-    _led(
-        "fastest-and-best",
-        "FedOBP has both the fastest convergence (highest at the first evaluation) and the best"
-        " accuracy on CIFAR-100 and EMNIST (V-C)",
-        *(["cifar100", "emnist"], FIRST, BEST),
-    ),
-    Sentence(
-        "faster-than-most",
-        "FedOBP converges faster than most baselines on both organ data sets (V-C; higher at the"
-        " first evaluation)",
-        most(ORGANS, BASELINES),
-        in_print=most(ORGANS, LOGGED),
-        logs=True,
-        remark=LOGS,
-    ),
-)
-AT_05 = (
-    _led(
-        "best-on-cifar",
-        "FedOBP achieves the best accuracy on CIFAR-10 and CIFAR-100 (V-C)",
-        *(["cifar10", "cifar100"], BEST),
-    ),
-    _led(
-        "first-and-fastest-on-svhn",
-        "FedOBP ranks first on SVHN with the fastest convergence (V-C; highest at the first and at"
-        " the best evaluation)",
-        *(["svhn"], FIRST, BEST),
-    ),
-)
-
-
-def claims(evidence: Evidence, alpha: str) -> tuple[Claim, ...]:
+def claims(evidence: Evidence, artefact: str, alpha: str) -> tuple[Claim, ...]:
     """Section V-C at one level of heterogeneity."""
     frame = evaluations(
         evidence,
@@ -136,23 +69,8 @@ def claims(evidence: Evidence, alpha: str) -> tuple[Claim, ...]:
         {short: key(short, alpha) for short in DATASETS},
         f"Dir({alpha})",
     )
-    return judge_all(frame, evidence.scale, AT_01 if alpha == "0.1" else AT_05)
-
-
-LAYER = (
-    Sentence(
-        "layernorm-slower",
-        "NoNorm and GlobalNorm achieve higher accuracy with faster convergence than LayerNorm on"
-        " all data sets (V-E)",
-        every(
-            cell(norm, at(short, when)) > cell(NORMS[1], at(short, when))
-            for norm in (NORMS[0], NORMS[2])
-            for short in DATASETS
-            for when in (FIRST, BEST)
-        ),
-        remark=LOGS.replace(", and FedALA has no log", ""),
-    ),
-)
+    claims = judge_all(evidence, FOLDER, artefact, frame, logged=True)
+    return tuple(replace(each, why=f"{each.why}; {LOGS}{UNLOGGED}") for each in claims)
 
 
 def norm_claims(evidence: Evidence) -> tuple[Claim, ...]:
@@ -160,4 +78,5 @@ def norm_claims(evidence: Evidence) -> tuple[Claim, ...]:
     rows = {f"{OURS} {norm}": norm for norm in NORMS}
     columns = {short: AS_LOGGED[key(short)] for short in DATASETS}
     frame = evaluations(evidence, rows, columns, "Dir(0.1)")
-    return judge_all(frame, evidence.scale, LAYER)
+    claims = judge_all(evidence, FOLDER, "fig5", frame)
+    return tuple(replace(each, why=f"{each.why}; {LOGS}") for each in claims)

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core import builders
-from repfl.paper_tables.core.claims.sentences import claim_on_numbers
+from repfl.paper_tables.core.claims import shared_claims
+from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
-from repfl.paper_tables.core.result import Claim, Figure
+from repfl.paper_tables.core.result import Claim, Figure, claim
 from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedobp import ablation, accuracy, convergence, logs, trajectories
 from repfl.paper_tables.fedobp.drawn_curves import WINDOW, smooth
@@ -189,34 +190,32 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     count = select(evidence.published, metric="number_of_methods_in_figures_2_3")
     drawn = [name for name in DRAWN if name != OURS]
     claims = [
-        Claim(
-            "eleven-baselines-drawn",
-            "FedOBP is drawn with eleven baselines",
+        shared_claims.setting(
+            evidence.scale,
+            ("eleven-baselines-drawn", "FedOBP is drawn with eleven baselines", "V-C"),
             len(drawn) == stated(count),
             f"{len(drawn)} are drawn",
-            evidence.scale,
-            sources=tuple(count["source"]),
-            settings=True,
+            tuple(count["source"]),
         )
     ]
     for name, (words, short, methods, metric) in BOUNDS.items():
         rows = select(evidence.published, table="text V-C", dataset=PRINTED[short], metric=metric)
         lines = data[data["column"] == key(short)]
         tops = lines.groupby("label")["mean"].max().reindex(list(methods))
+        heights = {str(m): float(top) for m, top in tops.items()}
         sign = -1 if metric == "accuracy_upper_bound" else 1
         claims.append(
-            claim_on_numbers(
+            claim(
                 name,
                 words,
+                all_met(heights, partial(_clear, sign=sign, bound=stated(rows))),
+                f"highest points of the curves as drawn (1 seed): {in_words(heights)}",
                 evidence.scale,
-                {str(m): float(top) for m, top in tops.items()},
-                partial(_clear, sign=sign, bound=stated(rows)),
-                ours_are="highest points of the curves as drawn (1 seed)",
+                place="V-C",
                 sources=tuple(rows["source"]),
-                full_scale_only=True,
             )
         )
-    return (*claims, *convergence.claims(evidence, "0.1"))
+    return (*claims, *convergence.claims(evidence, "fig2", "0.1"))
 
 
 def _clear(value: float, sign: int, bound: float) -> bool | None:
@@ -237,19 +236,17 @@ def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
         below[DATASETS[short]] = _below(scored, stated(rows))
         theirs = logged[logged["dataset"] == PRINTED[short]].set_index(ROUND)["mean"]
         filed[DATASETS[short]] = _below(theirs, stated(rows))
-    near = claim_on_numbers(
+    near = claim(
         "near-optimum-at-200",
         "On CIFAR-10 and CIFAR-100 FedOBP is near its optimum at around 200 rounds",
+        all_met(below, lambda gap: True if gap <= MARGIN else False if gap > 2 * MARGIN else None),
+        "points below the best by round 200, among scored rounds (1 seed):"
+        f" {in_words(below)}; in the authors' logs (momentum 0.7): {in_words(filed)}",
         evidence.scale,
-        below,
-        lambda gap: True if gap <= MARGIN else False if gap > 2 * MARGIN else None,
-        theirs=filed,
-        ours_are="points below the best by round 200, among scored rounds (1 seed)",
-        theirs_are="in the authors' logs (momentum 0.7)",
+        place="V-C",
         sources=tuple(rows["source"]),
-        full_scale_only=True,
     )
-    return near, *convergence.claims(evidence, "0.5")
+    return near, *convergence.claims(evidence, "fig3", "0.5")
 
 
 def _below(scored: pd.Series, until: float) -> float:

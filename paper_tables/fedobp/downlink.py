@@ -11,7 +11,7 @@ from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import select
-from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
+from repfl.paper_tables.core.result import Claim, Figure, NewCanvas, claim
 from repfl.paper_tables.fedobp import points, sweeps
 from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SAME_DATA, SWEPT
 
@@ -88,14 +88,15 @@ def _uplink(evidence: Evidence) -> Claim:
     done = evidence.cells[evidence.cells["status"] == "done"].drop_duplicates("id")
     shares = {round(points.ratio(cell, direction="up"), 9) for _, cell in done.iterrows()}
     measured = ", ".join(f"{share:g}" for share in sorted(shares)) or "no run"
-    return Claim(
+    return claim(
         "uplink-whole-model",
         "Every participant uploads the whole model",
         shares == {1.0} if shares else None,
         f"uplink as a share of N per client and round, measured: {measured}",
         evidence.scale,
+        place="V-G",
         sources=tuple(select(evidence.published, metric="uplink_per_client_round")["source"]),
-        free=True,
+        exact=True,
     )
 
 
@@ -107,14 +108,15 @@ def _drop(evidence: Evidence, data: pd.DataFrame) -> Claim:
     logged = points.logs(evidence)
     in_logs, logged_words = _drops(logged[logged["score"] == "I_O"], "published")
     in_ours, our_words = _drops(data, "ours")
-    return Claim(
+    return claim(
         "stable-to-nine-tenths",
         "On most data sets accuracy at ratios of 0 to 0.9 lies above that at 1.0",
         in_ours,
         f"ours (1 seed): {our_words or 'no complete sweep'}; logged: {logged_words}",
         evidence.scale,
-        in_logs,
-        tuple(rows["source"]),
+        place="V-G",
+        printed=in_logs,
+        sources=tuple(rows["source"]),
     )
 
 

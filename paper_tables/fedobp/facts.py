@@ -16,7 +16,7 @@ import pandas as pd
 from repfl.paper_tables.core import builders, our_numbers, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import select, stated
-from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, claim
 from repfl.paper_tables.core.statistics.verdict import Kind, Verdict
 from repfl.paper_tables.core.tables import Place, Row
 from repfl.paper_tables.fedobp.settings import ALPHAS, DATASETS, OURS, PAPER, PRINTED
@@ -234,15 +234,16 @@ def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         _rounding(evidence.scale, printed_counts, counted, has_counts),
         _masks(evidence.scale, counted, masks),
         _share(evidence.scale, bound, (printed_counts, counted, sizes), has_counts),
-        Claim(
+        claim(
             "eighteen-parameters",
             "With 400 rounds I_O needs 18 personal parameters on CIFAR-10",
             counted[first] == stated(last) if isfinite(counted[first]) else None,
             f"N (1 − q), rounded up, is {counted[first]:.0f}",
             evidence.scale,
-            printed_counts[first] == stated(last),
-            tuple(last["source"]),
-            free=True,
+            place="V-D",
+            printed=printed_counts[first] == stated(last),
+            sources=tuple(last["source"]),
+            exact=True,
         ),
     )
 
@@ -261,13 +262,14 @@ def _rounding(scale: str, printed: Counts, counted: Counts, has_counts: bool) ->
         if has_counts
         else "the runs of the true models are missing"
     )
-    return Claim(
+    return claim(
         "counts-follow",
         "The numbers of Table II follow from N and q, rounded up",
         not wrong if has_counts else None,
         detail,
         scale,
-        free=True,
+        place="Table II",
+        exact=True,
         ours=True,
     )
 
@@ -284,7 +286,7 @@ def _masks(scale: str, counted: Counts, masks: Counts) -> Claim:
             " scores tie at the quantile"
         )
     words = "Masks of real runs have N (1 − q) personal entries, rounded up"
-    return Claim("masks-have-counts", words, answer, detail, scale, free=True)
+    return claim("masks-have-counts", words, answer, detail, scale, place="Table II", exact=True)
 
 
 def _share(
@@ -307,4 +309,14 @@ def _share(
             f" {sizes[top]:.0f}, 0.5 % to the entry (README, 15)"
         )
     words, source = "Fewer than 0.5 % of the parameters are personal", tuple(rows["source"])
-    return Claim("share-below-half", words, answer, detail, scale, in_print, source, free=True)
+    return claim(
+        "share-below-half",
+        words,
+        answer,
+        detail,
+        scale,
+        place="Abstract",
+        printed=in_print,
+        sources=source,
+        exact=True,
+    )

@@ -5,14 +5,14 @@ python -m repfl.paper_tables.fedobp.finetuned    # writes docs/methods/finetuned
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from repfl.paper_tables.core.claims.sentences import claim_on_numbers
+from repfl.paper_tables.core import result
+from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.fedobp import logs
 from repfl.paper_tables.fedobp.settings import DATASETS, PRINTED
@@ -34,20 +34,19 @@ def leads() -> pd.DataFrame:
 def claim(scale: str, pairs: pd.DataFrame | None = None) -> Claim:
     """Return the check of ours on the authors' logs, which no run decides."""
     pairs = leads() if pairs is None else pairs
-    found = claim_on_numbers(
+    numbers = {str(column): float(lead) for column, lead in pairs["lead"].items()}
+    return result.claim(
         "finetuned-fedavg-ahead",
         "In the authors' logs FedAvg after five epochs of fine-tuning ends above FedOBP, before and"
         " after the same fine-tuning, in most columns without organ data",
+        all_met(numbers, lambda lead: lead > 0, MOST),
+        "points of lead at round 400 (one run a column, momentum 0.7):"
+        f" {in_words(numbers, '{:+.2f}')}; not repeated by a run of ours",
         scale,
-        {str(column): float(lead) for column, lead in pairs["lead"].items()},
-        lambda lead: lead > 0,
-        least=MOST,
-        template="{:+.2f}",
-        ours_are="points of lead at round 400 (one run a column, momentum 0.7)",
-        remark="not repeated by a run of ours",
-        free=True,
+        place="the authors' logs",
+        exact=True,
+        ours=True,
     )
-    return replace(found, ours=True)
 
 
 def draw(pairs: pd.DataFrame) -> Figure:

@@ -11,7 +11,7 @@ from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import select, stated
-from repfl.paper_tables.core.result import Claim, NewCanvas, Result
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result, claim
 from repfl.paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, SAME_DATA, key
 
 NOTE = "note/personal"
@@ -169,7 +169,7 @@ def _late(
     where = "classifier" if layer == "classifier" else "first convolution"
     stored = filed_rows(evidence, "fraction")
     stored = stored[(stored["metric"] == row["metric"]) & stored["dataset"].isin(list(shorts))]
-    return Claim(
+    return claim(
         f"late-{layer}-{'-'.join(shorts.values())}",
         f"On {' and '.join(ours)} the {where} ends at {low:g} to {high:g} of the personal"
         " parameters (to one decimal)",
@@ -177,9 +177,9 @@ def _late(
         f"last quarter of the rounds (1 seed): {_in_words(ours)}; the authors' files:"
         f" {_in_words(theirs)}",
         evidence.scale,
-        _inside(theirs, low, high),
-        (*rows["source"], *stored["source"]),
-        full_scale_only=True,
+        place="V-F",
+        printed=_inside(theirs, low, high),
+        sources=(*rows["source"], *stored["source"]),
     )
 
 
@@ -212,14 +212,15 @@ def fixed(evidence: Evidence) -> Claim:
         for short, number in counted.items()
     )
     same = all(number == filed[PRINTED[short]] for short, number in counted.items())
-    return Claim(
+    return claim(
         "constant-number",
         "Figure 6 has a constant number of personal parameters per data set",
         same if len(counted) == len(PRINTED) else None,
         f"counted in the last masks: {counts or 'no run'}",
         evidence.scale,
+        place="V-F",
         sources=tuple(rows["source"]),
-        few_seeds=False,
+        any_run=True,
     )
 
 
@@ -228,15 +229,16 @@ def axis(evidence: Evidence) -> Claim:
     rows = select(evidence.published, metric="epochs_on_axis")
     rounds = stated(select(evidence.published, table="text V-A", metric="rounds"))
     same = rounds == stated(rows)
-    return Claim(
+    return claim(
         "epochs-on-axis",
         "Figure 6 shows 450 communication epochs",
         same,
         f"section V-A states {rounds:.0f} rounds (README, 30)",
         evidence.scale,
-        same,
-        tuple(rows["source"]),
-        free=True,
+        place="Figure 6",
+        printed=same,
+        sources=tuple(rows["source"]),
+        exact=True,
     )
 
 
@@ -244,9 +246,11 @@ SEEN = 0.005
 """Shares are printed with two decimals; one that moves by less has not moved."""
 
 
-def trend(evidence: Evidence, data: pd.DataFrame) -> Claim:
-    """Return the claim that holds for all data sets."""
-    parts, holds = [], list[bool | None]()
+def moved(data: pd.DataFrame) -> tuple[bool | None, str]:
+    """Return whether on all data sets the share of the first layer falls and that of the last one
+    rises, from the first to the last quarter of the rounds; and both shares in words.
+    """
+    parts, answers = [], list[bool | None]()
     for short, label in DATASETS.items():
         lines = data[data["column"] == short]
         if lines.empty:
@@ -257,14 +261,22 @@ def trend(evidence: Evidence, data: pd.DataFrame) -> Claim:
         ways = {name: (float(early[name]), late(data, short, name)) for name in names}
         (fell, down), (rose, up) = ways[names[0]], ways[names[-1]]
         moves = (fell - down, up - rose)
-        holds.append(True if min(moves) > SEEN else False if min(moves) < -SEEN else None)
+        answers.append(True if min(moves) > SEEN else False if min(moves) < -SEEN else None)
         parts.append(
             f"{label} {names[0]} {fell:.2f} to {down:.2f}, {names[-1]} {rose:.2f} to {up:.2f}"
         )
-    return Claim(
+    answer = False if False in answers else True if answers and None not in answers else None
+    return answer, "; ".join(parts)
+
+
+def trend(evidence: Evidence, data: pd.DataFrame) -> Claim:
+    """Return the claim that holds for all data sets."""
+    answer, words = moved(data)
+    return claim(
         "moves-to-classifier",
         "The share of the first convolution falls and that of the classifier rises",
-        False if False in holds else True if holds and None not in holds else None,
-        f"first to last quarter of the rounds (1 seed): {'; '.join(parts) or 'no run'}",
+        answer,
+        f"first to last quarter of the rounds (1 seed): {words or 'no run'}",
         evidence.scale,
+        place="V-F",
     )

@@ -8,16 +8,18 @@ from math import ceil, floor, isnan, nan
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.claims.conditions import OPEN, Condition, cell, every, some
+from repfl.paper_tables.core.claims.contrast import Contrast
 from repfl.paper_tables.core.claims.sentences import (
     Sentence,
-    claim_on_numbers,
+    all_met,
+    in_words,
     judge,
     judge_propositions,
+    runs_of,
 )
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
-from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.core.statistics.verdict import Verdict
 from repfl.paper_tables.fedobp.claims import FOLDER, PROPOSITIONS
 from repfl.paper_tables.fedobp.settings import DATASETS, PRINTED
@@ -44,7 +46,7 @@ def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         _sweeps_met(data, evidence.scale),
         _stable(data, evidence.scale),
         _rise_and_fall(data, evidence.scale),
-        *judge_propositions(FOLDER, evidence.scale, PROPOSITIONS),
+        *judge_propositions(pd.read_csv(FOLDER / "propositions.csv"), evidence.scale, PROPOSITIONS),
     )
 
 
@@ -57,7 +59,7 @@ def curve(data: pd.DataFrame, short: str, score: str, further: float = nan) -> p
     ours, logged = (longest[longest["version"] == version].set_index("q") for version in VERSIONS)
     extra = set() if isnan(further) else {further}
     quantiles = sorted({*ours.index, *logged.index, *extra})
-    frame = ours.reindex(index=quantiles, columns=["ours", "low", "high", "df", "seeds", "by_seed"])
+    frame = ours.reindex(index=quantiles, columns=["ours", "by_seed"])
     frame = frame.assign(published=logged["published"].reindex(quantiles), column=short)
     return frame.assign(row=[f"{q:g}" for q in quantiles]).reset_index(drop=True)
 
@@ -85,26 +87,23 @@ def _optimum(
     short, score = setting
     frame = curve(data, short, score, further)
 
-    def above(side: str) -> Condition:
-        """Over the quantiles that a side has, and the named one."""
-        quantiles = frame[frame[side].notna() | (frame["row"] == f"{further:g}")]["row"]
-        good = [row for row in quantiles if inside(float(row))]
-        rest = [row for row in quantiles if row not in good]
-        highest = (every(cell(row, short) >= cell(other, short) for other in rest) for row in good)
-        return some(highest) if good and rest else OPEN
-
-    logged = above("published")
+    # over the quantiles that we have, and the named one: each other one lies below some good one
+    swept = frame[frame["ours"].notna() | (frame["row"] == f"{further:g}")]["row"]
+    good = [row for row in swept if inside(float(row))]
+    rest = [row for row in swept if row not in good] if good else []
     sentence = Sentence(
         name,
         text,
-        above("ours"),
-        tuple(rows["source"]),
-        print_=logged is not OPEN,
-        in_print=logged,
-        logs=True,
+        [
+            [Contrast({(row, short): 1.0, (other, short): -1.0}, ties=True) for row in good]
+            for other in rest
+        ],
+        least=1,
+        place="V-D",
+        sources=tuple(rows["source"]),
         remark=f"highest: ours {_top(frame, 'ours')}, logged {_top(frame, 'published')}",
     )
-    return judge(frame, evidence.scale, sentence)
+    return judge(sentence, runs_of(frame), evidence.scale)
 
 
 def _peak(evidence: Evidence, data: pd.DataFrame, short: str, score: str) -> Claim:
@@ -176,14 +175,15 @@ def _counts(evidence: Evidence, short: str) -> Claim:
         )
         slip = "" if answer else "; 87,853 belongs to the N of CIFAR-10 (README, 7)"
         detail = f"N = {size:,.0f}: {'; '.join(parts)}{slip}"
-    return Claim(
+    return claim(
         f"counts-{short}",
         f"The numbers of personal parameters on {DATASETS[short]} follow from the best quantiles",
         answer,
         detail,
         evidence.scale,
+        place="V-D",
         sources=tuple(rows["source"]),
-        free=True,
+        exact=True,
     )
 
 
@@ -197,13 +197,14 @@ def _sweeps_met(data: pd.DataFrame, scale: str) -> Claim:
     good, bad = (int(counts.get(v, 0)) for v in (Verdict.REPRODUCED, Verdict.DIFFERS))
     words = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
     bar = NINE_TENTHS * len(logged)
-    return Claim(
+    return claim(
         "sweeps-met",
         "Nine tenths of the logged sweep points are reproduced",
         True if good >= bar else False if len(logged) - bad < bar else None,
         f"{len(logged)} logged points: {words}",
         scale,
-        few_seeds=False,
+        place="Figure 4",
+        any_run=True,
         ours=True,
     )
 
@@ -224,18 +225,16 @@ def _rise_and_fall(data: pd.DataFrame, scale: str) -> Claim:
                 gaps[f"{DATASETS[str(short)]} {score}"] = values[1:-1].max() - values[[0, -1]].max()
         return gaps
 
-    return claim_on_numbers(
+    ours, logged = over_ends("as defined", "ours"), over_ends("as logged", "published")
+    return claim(
         "rise-and-fall",
-        "Accuracy generally first improves with the quantile and then declines (V-D; highest"
-        " between the ends of more than half of the sweeps)",
+        "Accuracy generally first improves with the quantile and then declines (highest between the"
+        " ends of more than half of the sweeps)",
+        all_met(ours, lambda gap: gap > 0, share=0.5001),
+        f"highest point minus the higher end, ours (1 seed): {in_words(ours, '{:+.2f}')};"
+        f" logged: {in_words(logged, '{:+.2f}')}",
         scale,
-        over_ends("as defined", "ours"),
-        lambda gap: gap > 0,
-        theirs=over_ends("as logged", "published"),
-        least=0.5001,
-        template="{:+.2f}",
-        ours_are="highest point minus the higher end, ours (1 seed)",
-        theirs_are="logged",
+        place="V-D",
     )
 
 
@@ -245,14 +244,15 @@ def _stable(data: pd.DataFrame, scale: str) -> Claim:
         _spreads(data[data["q"] < 1], version, side)
         for version, side in (("as defined", "ours"), ("as logged", "published"))
     )
-    return Claim(
+    return claim(
         "stable-on-organs",
         "On both organ data sets I_O is more stable over the quantiles below one than I_G and I_F",
         _obp_is_lowest(ours),
         "standard deviation over quantiles, ours (1 seed): "
         f"{_in_words(ours) or 'no run'}; logged: {_in_words(logged)}",
         scale,
-        _obp_is_lowest(logged),
+        place="V-D",
+        printed=_obp_is_lowest(logged),
     )
 
 

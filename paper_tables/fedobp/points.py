@@ -35,13 +35,12 @@ FIELDS = [
     "seeds",
     "low",
     "high",
-    "df",
     "by_seed",
     *JUDGED,
     "ratio",
     "wire",
 ]
-OURS_ALONE = ("floor", "one_model", "rule", "expected")
+OURS_ALONE = ("floor", "one_model", "rule", "borrowed")
 """Fields of ours that a verdict needs and a figure does not show."""
 SETTING = re.compile(r"rounds=(\d+); q=([\d.]+)")
 
@@ -148,7 +147,7 @@ def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
         "floor": nan,
         "one_model": False,
         "rule": "",
-        "expected": None,
+        "borrowed": None,
     }
     values = {
         name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name]

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import builders, tables
 from repfl.paper_tables.core.claims import shared_claims
-from repfl.paper_tables.core.claims.sentences import Sentence, judge_all, judge_propositions
+from repfl.paper_tables.core.claims.sentences import judge_all, judge_propositions
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, NewCanvas, Table
@@ -69,12 +69,10 @@ def table1(evidence: Evidence) -> Table:
         compared=True,
         notes=(SCORED, LATTICE, *builders.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (
-            *judge_all(frame, evidence.scale, claims.TABLE1),
+            *judge_all(evidence, claims.FOLDER, "table1", frame),
             shared_claims.same_work(
                 evidence,
-                "no-extra-computation",
-                "The gradient of the last batch needs no computation of its own (4.3; at most 1 %"
-                " more multiply-adds of a round than FedAvg)",
+                claims.NO_EXTRA_WORK,
                 [(OURS, "FedAvg")],
                 {column.key: column.name for column in COLUMNS},
                 1.01,
@@ -103,8 +101,8 @@ def table2(evidence: Evidence) -> Table:
             *builders.at_scale(evidence, smoke=SAME_DATA),
         ),
         claims=lambda frame: (
-            *judge_all(frame, evidence.scale, claims.TABLE2),
-            *judge_propositions(claims.FOLDER, evidence.scale, claims.PROPOSITIONS),
+            *judge_all(evidence, claims.FOLDER, "table2", frame),
+            *judge_propositions(claims.propositions(), evidence.scale, claims.PROPOSITIONS),
         ),
         corner="g, H",
     )
@@ -152,13 +150,13 @@ def draw_dots(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
 def fig3(evidence: Evidence) -> Figure:
     """BN weights kept local, masked and shared, or shared in full."""
     title, notes = "Figure 3: BN kept local or collaborated", (BN_ARM, GRADIENT)
-    return _curves(evidence, "fig3", title, BN_ROWS, BN_ROWS[0], notes, claims.BATCH_NORM)
+    return _curves(evidence, "fig3", title, BN_ROWS, BN_ROWS[0], notes)
 
 
 def fig4(evidence: Evidence) -> Figure:
     """Five shares of critical parameters."""
     title, notes = "Figure 4: the share τ of critical parameters", (GRADIENT,)
-    return _curves(evidence, "fig4", title, TAU_ROWS, TAU_ROWS[3], notes, claims.SPARSITY)
+    return _curves(evidence, "fig4", title, TAU_ROWS, TAU_ROWS[3], notes)
 
 
 def _curves(
@@ -168,7 +166,6 @@ def _curves(
     rows: Sequence[str],
     table1: str,
     notes: tuple[str, ...],
-    sentences: Sequence[Sentence],
 ) -> Figure:
     """Variants on CIFAR-10 by round; one of them, `table1`, is FedPURIN of Table 1."""
     printed = {
@@ -186,6 +183,8 @@ def _curves(
             (key, table1): float(row["value"]) for key, row in printed.items() if row is not None
         },
         notes=notes,
-        claims=judge_all(tables.lines_frame(evidence, rows, CIFAR10), evidence.scale, sentences),
+        claims=judge_all(
+            evidence, claims.FOLDER, name, tables.lines_frame(evidence, rows, CIFAR10)
+        ),
         alt=f"Test accuracy against rounds on CIFAR-10 for {', '.join(rows)}; one panel per α.",
     )

@@ -12,10 +12,10 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import builders
-from repfl.paper_tables.core.claims.sentences import Numbers, claim_on_numbers
+from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
-from repfl.paper_tables.core.result import Claim, NewCanvas, Result
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result, claim
 from repfl.paper_tables.fedpurin.settings import OURS, PAPER
 
 COLUMN = "cifar10-dir0.1"
@@ -255,53 +255,59 @@ def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
     lead = min(values[name] for name in body) - values[head]
     agreement_words = ", ".join(f"{label} {value:.2f}" for label, value in agreement.items())
 
-    def positive(name: str, text: str, numbers: Numbers, what: str) -> Claim:
-        return claim_on_numbers(
-            name, text, scale, numbers, above_zero, ours_are=what, template="{:+.3f}"
-        )
+    def on(name: str, text: str, place: str, numbers: Numbers, what: str, met: Met) -> Claim:
+        why = f"{what}: {in_words(numbers, '{:.3f}')}"
+        return claim(name, text, all_met(numbers, met), why, scale, place=place)
 
     return (
-        claim_on_numbers(
+        on(
             "consensus-in-extractor",
             "Clients agree on critical parameters in the feature extractor and differ in the"
             " classifier",
-            scale,
+            "4.4",
             {"least lead over the classifier": lead},
+            f"mean correlation of frequencies between clients (one seed; {agreement_words})",
             above_zero,
-            ours_are="mean correlation of frequencies between clients (one seed)",
-            remark=agreement_words or "no run holds masks",
         ),
-        claim_on_numbers(
+        on(
             "none-silenced",
             "Dynamic selection prevents any parameter from being permanently silenced",
-            scale,
-            {"": silent},
+            "3.3",
+            {"percent": silent},
+            "exchanged parameters that were critical at no client in any round (one seed)",
             lambda share: share == 0,
-            template="{:.1f} %",
-            ours_are="exchanged parameters that were critical at no client in any round (one seed)",
-            full_scale_only=True,
         ),
-        positive(
+        on(
             "middle-blocks-sparser",
             "The first convolution and the last block are activated more often than the middle"
-            " blocks (4.4)",
+            " blocks",
+            "4.4",
             frequent,
             "difference of the mean share of rounds (three clients, one seed)",
+            above_zero,
         ),
-        positive(
+        on(
             "outer-blocks-uniform",
             "The first convolution and the last block are selected more uniformly than the middle"
-            " blocks (4.4)",
+            " blocks",
+            "4.4",
             even,
             "difference of the deviation over parameters (three clients, one seed)",
+            above_zero,
         ),
-        positive(
+        on(
             "server-denser",
-            "The server's model is denser than the clients' selections (4.4)",
+            "The server's model is denser than the clients' selections",
+            "4.4",
             denser,
             "share of rounds at the server minus that of three clients (one seed)",
+            above_zero,
         ),
     )
+
+
+Numbers = Mapping[str, float]
+Met = Callable[[float], bool | None]
 
 
 def above_zero(value: float) -> bool:

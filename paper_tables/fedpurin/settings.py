@@ -20,8 +20,10 @@ for _each in SETTINGS:
     KEYS[_short, _alpha] = _each.key
     DATASETS[_short] = _each.place.dataset
     ALPHAS[_short] = (*ALPHAS.get(_short, ()), _alpha)
-PRINTING = Printing(runs=3, rule="max")
-"""Three seeds, each with a partition of its own; the best round of the run on the test images."""
+PRINTING = Printing(runs=3, deviation=True, rule="max")
+"""Three seeds, each with a partition of its own, and their standard deviation (Table 1's caption);
+the best round of the run on the test images.
+"""
 CIFAR10 = tuple(KEYS["cifar10", alpha] for alpha in ALPHAS["cifar10"])
 CIFAR100 = tuple(KEYS["cifar100", alpha] for alpha in ALPHAS["cifar100"])
 

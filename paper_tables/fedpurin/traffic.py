@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core import builders, our_numbers, tables
-from repfl.paper_tables.core.claims.sentences import claim_on_numbers, judge_all
+from repfl.paper_tables.core.claims.sentences import all_met, in_words, judge_all
 from repfl.paper_tables.core.drawing.captions import kind_of_run
-from repfl.paper_tables.core.evidence import Evidence, few_seeds, pick, setting
+from repfl.paper_tables.core.evidence import Evidence, pick, seed_count, setting
 from repfl.paper_tables.core.published import select
-from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, claim
 from repfl.paper_tables.core.statistics.verdict import Kind
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.fedpurin.claims import BYTES
+from repfl.paper_tables.fedpurin.claims import FOLDER
 from repfl.paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
 
 MIB = 2**20
@@ -117,7 +117,7 @@ def table3(evidence: Evidence) -> Table:
         notes=NOTES,
         claims=lambda frame: (
             *claims(evidence, frame),
-            *judge_all(frame, evidence.scale, BYTES),
+            *judge_all(evidence, FOLDER, "table3", frame),
             alignment(evidence),
         ),
         caption=(
@@ -261,16 +261,16 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         our_text = f"{_percentages(ours, saving)} ({seeds})"
         our_text = our_text if has_runs else "needs the full runs on real data"
         result.append(
-            Claim(
+            claim(
                 saving.metric.replace("_", "-"),
                 saving.text,
                 _in_range(ours, saving) if has_runs else None,
                 f"ours: {our_text}; reported: {_percentages(printed, saving)}",
                 evidence.scale,
-                _in_range(printed, saving),
-                source,
-                full_scale_only=True,
-                few_seeds=few_seeds(done),
+                place="4.5",
+                printed=_in_range(printed, saving),
+                seeds=seed_count(done),
+                sources=source,
             )
         )
     return tuple(result)
@@ -292,16 +292,15 @@ def alignment(evidence: Evidence) -> Claim:
             half = len(late) // 2
             seed_ratios.append(float(late[half:].mean() / late[:half].mean()) if half else nan)
         ratios[name] = float(np.mean(seed_ratios)) if seed_ratios else nan
-    return claim_on_numbers(
+    return claim(
         "downlink-falls-after-beta",
         "After round β the downlink keeps falling, as the aggregated model's positions grow like"
-        " the clients' critical ones (4.5)",
+        " the clients' critical ones",
+        all_met(ratios, lambda ratio: ratio < 1),
+        "bytes down, second half of the rounds after β over the first half: " + in_words(ratios),
         evidence.scale,
-        ratios,
-        lambda ratio: ratio < 1,
-        ours_are="bytes down, second half of the rounds after β over the first half",
-        full_scale_only=True,
-        few_seeds=few_seeds(evidence.cells[evidence.cells["row"] == OURS]),
+        place="4.5",
+        seeds=seed_count(evidence.cells[evidence.cells["row"] == OURS]),
     )
 
 

@@ -6,8 +6,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import builders, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
-from repfl.paper_tables.core.claims.conditions import best, cell, every, mean, some
-from repfl.paper_tables.core.claims.sentences import Sentence, judge, judge_all
+from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
@@ -15,15 +14,12 @@ from repfl.paper_tables.fedselect import exchange, facts
 from repfl.paper_tables.fedselect.settings import (
     ABLATIONS,
     ALPHAS,
-    BASELINES,
     CIFAR10,
-    CIFAR10C,
     COLUMNS,
     DATASETS,
-    LIMITS,
+    FOLDER,
     LOCAL,
     METHODS,
-    MINI,
     OURS,
     PAPER,
     SAME_DATA,
@@ -129,48 +125,22 @@ def table1(evidence: Evidence) -> Table:
     )
 
 
-REST = [name for name in BASELINES if name not in (LOCAL, "FedAvg", "FedAvg + FT")]
-BEST = Sentence(
-    "best-everywhere", "FedSelect is best on all four data sets", best(OURS, BASELINES, DATASETS)
-)
-BASELINE_SENTENCES = (
-    Sentence(
-        "below-local-training",
-        "FedBABU, FedPer, FedRep and Ditto fall below local training on CIFAR10-C and"
-        " Mini-ImageNet",
-        every(
-            cell(LOCAL, key) > cell(name, key)
-            for name in ("FedBABU", "FedPer", "FedRep", "Ditto")
-            for key in (CIFAR10C, MINI)
-        ),
-    ),
-    Sentence(
-        "tuned-fedavg-competitive",
-        "FedAvg + FT is competitive with other personalised methods (not below their mean)",
-        every(
-            [
-                mean(cell("FedAvg + FT", key) for key in DATASETS)
-                >= mean(cell(name, key) for name in REST for key in DATASETS)
-            ]
-        ),
-    ),
-)
-
-
 def table1_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The sentences of section 5.2 on Table 1, and of 4.4 on the cost of a round."""
     return (
-        judge(frame, evidence.scale, BEST),
+        *judge_all(evidence, FOLDER, "table1", frame),
         facts.gain(evidence, frame),
         facts.set_up(evidence),
-        *judge_all(frame, evidence.scale, BASELINE_SENTENCES),
         facts.lattice(evidence, "1"),
         facts.best_limit_shown(evidence),
         shared_claims.same_work(
             evidence,
-            "similar-complexity",
-            "FedSelect has a time complexity similar to that of FedRep and FedPAC (4.4; at most"
-            " twice the multiply-adds of a round)",
+            (
+                "similar-complexity",
+                "FedSelect has a time complexity similar to that of FedRep and FedPAC (at most"
+                " twice the multiply-adds of a round)",
+                "4.4",
+            ),
             [(OURS, "FedRep"), (OURS, "FedPAC")],
             DATASETS,
             2.0,
@@ -224,25 +194,12 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=list(CELL_FIELDS))
 
 
-MIDDLE = Sentence(
-    "middle-limit-best",
-    "A limit in the middle is best: on every data set some α lies above the lowest and highest α",
-    every(
-        some(
-            every(cell(row, key) > cell(end, key) for end in (LIMITS[0], LIMITS[-1]))
-            for row in LIMITS[1:-1]
-        )
-        for key in DATASETS
-    ),
-)
-
-
 def table2_claims(
     evidence: Evidence, accuracy: pd.DataFrame, shares: pd.DataFrame
 ) -> tuple[Claim, ...]:
     """The sentences of sections 4.4 and 5.2 on the limit."""
     return (
-        judge(accuracy, evidence.scale, MIDDLE),
+        *judge_all(evidence, FOLDER, "table2", accuracy),
         exchange.equals_fedavg(evidence),
         exchange.stops_at_limit(evidence, shares),
         exchange.cheaper_over_time(evidence),
@@ -280,31 +237,10 @@ def table3(evidence: Evidence) -> Table:
     )
 
 
-def worse(name: str, whom: str, *rivals: str) -> Sentence:
-    """“All ablations perform worse than FedSelect”, against one α or the better of two."""
-    return Sentence(
-        name,
-        f"All ablations perform worse than {whom}",
-        every(
-            some(cell(rival, key) > cell(ablation, key) for rival in rivals)
-            for key in DATASETS
-            for ablation in ABLATIONS
-        ),
-    )
-
-
-LOW, HIGH = (f"FedSelect, α = {alpha}" for alpha in ("0.30", "0.50"))
-WORSE = (
-    worse("ablations-worse", "FedSelect with the better α of each data set", LOW, HIGH),
-    worse("ablations-worse-0.30", LOW, LOW),
-    worse("ablations-worse-0.50", HIGH, HIGH),
-)
-
-
 def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section 5.2 on what is personalised."""
     return (
-        *judge_all(frame, evidence.scale, WORSE),
+        *judge_all(evidence, FOLDER, "table3", frame),
         facts.lattice(evidence, "3", ABLATIONS),
         facts.rows_repeated(evidence),
     )

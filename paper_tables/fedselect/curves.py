@@ -7,18 +7,16 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import builders, tables
 from repfl.paper_tables.core.claims import shared_claims
-from repfl.paper_tables.core.claims.conditions import best, cell, near
-from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
+from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, scores
-from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
 from repfl.paper_tables.core.statistics.intervals import spread
-from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedselect.settings import (
     CIFAR10,
     COLUMNS,
     DATASETS,
+    FOLDER,
     METHODS,
     OURS,
     PAPER,
@@ -81,7 +79,8 @@ def smoothness(evidence: Evidence) -> Claim:
     text = "FedSelect converges more smoothly than the other baselines"
     runs = pd.concat([builders.run_curves(evidence, *lines) for lines in DRAWN], ignore_index=True)
     rivals = [name for name in METHODS if name not in (OURS, *TUNED)]
-    return shared_claims.smoothest(runs, DATASETS, rivals, OURS, ("smoother", text, evidence.scale))
+    words = "smoother", text, "5.2", evidence.scale
+    return shared_claims.smoothest(runs, DATASETS, rivals, OURS, words)
 
 
 # -- figure 3 --------------------------------------------------------------------------------------
@@ -148,31 +147,9 @@ def draw_sizes(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
 
 
 FALLEN = ("FedBABU", "FedPer")
-ABOVE = Sentence(
-    "few-images-above",
-    "With the fewest images FedSelect stays above FedBABU and FedPer",
-    best(OURS, FALLEN, SIZES[:1]),
-    print_=False,
-)
 
 
 def size_claims(evidence: Evidence) -> tuple[Claim, ...]:
     """Section 5.2 on few samples: two numbers, and the order of methods."""
     fewest = tables.lines_frame(evidence, (OURS, *FALLEN), SIZES[:1])
-    fallen = (_fallen(evidence, name) for name in FALLEN)
-    return judge_all(fewest, evidence.scale, (*fallen, ABOVE))
-
-
-def _fallen(evidence: Evidence, method: str) -> Sentence:
-    rows = select(evidence.published, table="text 5.2", method=method)
-    form = cell(method, SIZES[0])
-    return Sentence(
-        f"few-images-{method.lower()}",
-        f"With little data {method} degrades to {stated(rows):g} %",
-        near(form, stated(rows), slack=0.0, margin=MARGIN),
-        sources=tuple(rows["source"]),
-        about=form,
-        print_=False,
-        remark="20 images per client (README, 26)",
-        full_scale_only=True,
-    )
+    return judge_all(evidence, FOLDER, "fig3", fewest)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core.evidence import Evidence, few_seeds, pick, scores
-from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.evidence import Evidence, pick, scores, seed_count
+from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedselect.settings import ALPHAS, CIFAR10
 
@@ -46,7 +46,9 @@ def equals_fedavg(evidence: Evidence) -> Claim:
         gaps[row] = float((both.iloc[:, 0] - both.iloc[:, 1]).abs().max()) if len(both) else nan
     exact, code = gaps.values()
     if not isfinite(exact):
-        return Claim(name, text, None, f"not run at the {evidence.scale} scale", evidence.scale)
+        return claim(
+            name, text, None, f"not run at the {evidence.scale} scale", evidence.scale, place="4.4"
+        )
     share = [
         personal(m)
         for m in pick(evidence, row="α = 0, code's rules", column=CIFAR10, done=True)["metrics"]
@@ -59,7 +61,7 @@ def equals_fedavg(evidence: Evidence) -> Claim:
     )
     answer = True if exact <= ROUNDING else False if exact > MARGIN else None
     detail = f"largest gap between equal seeds {exact:.2f} points, {DRIFT}{code_words}"
-    return Claim(name, text, answer, detail, evidence.scale, few_seeds=False)
+    return claim(name, text, answer, detail, evidence.scale, place="4.4", any_run=True)
 
 
 def stops_at_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
@@ -71,7 +73,7 @@ def stops_at_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
     table = shares.dropna(subset="ours").groupby("row")["ours"].max() / 100
     reached = {a: float(table[f"α = {a}"]) for a in ALPHAS if f"α = {a}" in table}
     if not reached:
-        return Claim(name, text, None, "no run has ended", evidence.scale)
+        return claim(name, text, None, "no run has ended", evidence.scale, place="Algorithm 3")
     rows = evidence.cells["row"].isin([f"α = {a}" for a in reached])
     rate = float(evidence.cells.loc[rows, "hp.rate"].max())
     bounds = {a: float(a) + rate * (1 - float(a)) for a in reached}
@@ -80,7 +82,7 @@ def stops_at_limit(evidence: Evidence, shares: pd.DataFrame) -> Claim:
     words = ", ".join(f"{100 * share:.1f} % at α = {a}" for a, share in reached.items())
     words += f" ({len(ALPHAS) - len(reached)} limits not run)" if len(reached) < len(ALPHAS) else ""
     detail = f"with p = {rate:g} at most {words} (README, 2)"
-    return Claim(name, text, answer, detail, evidence.scale, few_seeds=False)
+    return claim(name, text, answer, detail, evidence.scale, place="Algorithm 3", any_run=True)
 
 
 def cheaper_over_time(evidence: Evidence) -> Claim:
@@ -97,10 +99,12 @@ def cheaper_over_time(evidence: Evidence) -> Claim:
             )
             holds.append(last < first)
     if not parts:
-        return Claim(name, text, None, "no run has ended", evidence.scale)
+        return claim(name, text, None, "no run has ended", evidence.scale, place="4.4")
     detail = "; ".join(parts) + " (values and masks, up)"
-    few = few_seeds(evidence.cells[evidence.cells["row"].isin([f"α = {a}" for a in LARGE_ALPHAS])])
-    return Claim(name, text, all(holds), detail, evidence.scale, few_seeds=few)
+    seeds = seed_count(
+        evidence.cells[evidence.cells["row"].isin([f"α = {a}" for a in LARGE_ALPHAS])]
+    )
+    return claim(name, text, all(holds), detail, evidence.scale, place="4.4", seeds=seeds)
 
 
 def _uplink(evidence: Evidence, row: str) -> tuple[float, float]:

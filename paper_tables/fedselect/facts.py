@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core.claims.sentences import wide
-from repfl.paper_tables.core.evidence import Evidence, few_seeds
+from repfl.paper_tables.core.claims.shared_claims import setting
+from repfl.paper_tables.core.evidence import Evidence, seed_count
 from repfl.paper_tables.core.published import select, stated
-from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.fedselect.settings import (
     BASELINES,
     CIFAR10,
@@ -59,14 +60,15 @@ def lattice(evidence: Evidence, table: str, methods: Sequence[str] = ()) -> Clai
         f"The CIFAR accuracies {whose}in Table {table} are shares of {DECISIONS:,} test decisions"
         " (multiples of 0.05 %)"
     )
-    return Claim(
+    return claim(
         f"lattice-table{table}",
         text,
         hits == len(values),
         f"{hits} of {len(values)} printed numbers are (README, 10 and 15)",
         evidence.scale,
-        hits == len(values),
-        free=True,
+        place=f"Table {table}",
+        printed=hits == len(values),
+        exact=True,
         ours=True,
     )
 
@@ -82,16 +84,16 @@ def gain(evidence: Evidence, frame: pd.DataFrame) -> Claim:
     texts = {side: _leads_in_words(table, leads[side]) for side, table in tables.items()}
     complete = bool(np.isfinite(leads["ours"]).all())
     ours_text = texts["ours"] if complete else "not run yet"
-    return Claim(
+    return claim(
         "average-improvement",
         f"FedSelect improves on the baselines by more than {bar:g} % on average",
         _agreed_answer(tables["ours"], leads["ours"], bar) if complete else None,
         f"ours: {ours_text}; reported: {texts['published']} (README, 18)",
         evidence.scale,
-        _agreed_answer(tables["published"], leads["published"], bar),
-        tuple(rows["source"]),
-        full_scale_only=True,
-        few_seeds=few_seeds(evidence.cells),
+        place="5.2",
+        printed=_agreed_answer(tables["published"], leads["published"], bar),
+        seeds=seed_count(evidence.cells),
+        sources=tuple(rows["source"]),
     )
 
 
@@ -129,10 +131,9 @@ def set_up(evidence: Evidence) -> Claim:
         "100 training images per client on CIFAR-10 and CIFAR10-C, a fifth of the training data for"
         " 20 clients on Mini-ImageNet, four clients with all 65 classes on OfficeHome"
     )
-    name, sources = "set-up", tuple(rows["source"])
+    words, sources = ("set-up", text, "5.1"), tuple(rows["source"])
     if evidence.scale != "paper":
-        detail = f"settings of the {evidence.scale} scale: other clients and images"
-        return Claim(name, text, None, detail, evidence.scale, None, sources, settings=True)
+        return setting(evidence.scale, words, False, "other clients and images", sources)
     cells: dict[str, dict[Any, Any]] = {
         str(cell["column"]): cell for cell in evidence.cells.to_dict("records")
     }
@@ -159,8 +160,7 @@ def set_up(evidence: Evidence) -> Claim:
         f"{DATASETS[key]} {metric.replace('_', ' ')} {value:g}"
         for (key, metric), value in ours.items()
     )
-    detail = f"settings of the paper scale: {values}"
-    return Claim(name, text, same, detail, evidence.scale, None, sources, settings=True)
+    return setting(evidence.scale, words, same, values, sources)
 
 
 def best_limit_shown(evidence: Evidence) -> Claim:
@@ -173,6 +173,7 @@ def best_limit_shown(evidence: Evidence) -> Claim:
         evidence,
         "best-limit-shown",
         "Table 1 shows FedSelect with the best α of Table 2 for each data set",
+        "Table 1",
         tops,
         f"in {sum(tops)} of {len(tops)} columns (README, 23)",
     )
@@ -188,6 +189,7 @@ def rows_repeated(evidence: Evidence) -> Claim:
         evidence,
         "rows-repeated",
         "Table 3 repeats two rows of Table 2",
+        "Table 3",
         same,
         f"{sum(same)} of {len(same)} numbers",
         ours=True,
@@ -203,6 +205,7 @@ def _identity(
     evidence: Evidence,
     name: str,
     text: str,
+    place: str,
     equal: Sequence[bool],
     detail: str,
     *,
@@ -210,4 +213,6 @@ def _identity(
 ) -> Claim:
     """Return a claim on printed numbers alone."""
     same = all(equal)
-    return Claim(name, text, same, detail, evidence.scale, same, free=True, ours=ours)
+    return claim(
+        name, text, same, detail, evidence.scale, place=place, printed=same, exact=True, ours=ours
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite, nan
+from pathlib import Path
 
 import pandas as pd
 
@@ -14,6 +15,7 @@ from repfl.paper_tables.core.statistics.verdict import Printing, Verdict
 from repfl.paper_tables.core.tables import Place, Row
 
 PAPER = "fedselect"
+FOLDER = Path(__file__).parent
 OURS = "FedSelect"
 LOCAL = "Local Only"
 CIFAR10, CIFAR10C, MINI, OFFICE = "cifar10", "cifar10c", "mini", "office"

@@ -9,15 +9,14 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import builders, tables
 from repfl.paper_tables.core.claims import shared_claims
-from repfl.paper_tables.core.claims.conditions import cell, every, led_by
-from repfl.paper_tables.core.claims.sentences import Sentence, judge
+from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
-from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.pfeddst.settings import (
     DATASETS,
+    FOLDER,
     METHODS,
     OURS,
     PAPER,
@@ -65,7 +64,7 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         lambda sheet: draw_curves(sheet, data, labels, shown),
         data,
         notes=(INFERRED, WORK, *scale_note(evidence), *builders.missing(evidence, labels, [short])),
-        claims=(*claims(evidence, short), stability(evidence, short)),
+        claims=(*claims(evidence, name, short), stability(evidence, short)),
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
             " client-epochs, one line per method."
@@ -111,64 +110,24 @@ def draw_curves(
 def stability(evidence: Evidence, short: str) -> Claim:
     """Section III-B: “superior stability”."""
     text = (
-        f"PFedDST is more stable than the baselines on {DATASETS[short]} (III-B; smallest change"
-        " between scored rounds)"
+        f"PFedDST is more stable than the baselines on {DATASETS[short]} (smallest change between"
+        " scored rounds)"
     )
     runs = builders.run_curves(evidence, METHODS, [short], "post_agg/mean")
     rivals = [name for name in METHODS if name not in (OURS, "FedBABU")]  # scored now and then
-    claim = f"stable-on-{short}", text, evidence.scale
-    # smaller runs are of a score that we reconstructed, so they suggest nothing
-    return shared_claims.smoothest(
-        runs, {short: DATASETS[short]}, rivals, OURS, claim, full_scale_only=True
-    )
+    words = f"stable-on-{short}", text, "III-B", evidence.scale
+    return shared_claims.smoothest(runs, {short: DATASETS[short]}, rivals, OURS, words)
 
 
-LEADS = {
-    "cifar10": (
-        OURS,
-        "lead-on-cifar10",
-        "PFedDST outperforms the nearest baseline by 1.0 points on CIFAR-10",
-        "margin_over_nearest_baseline",
-    ),
-    "cifar100": (
-        RIVAL,
-        "dfedpgp-leads-on-cifar100",
-        "DFedPGP leads on CIFAR-100, at least 0.7 points above the other baselines",
-        "margin_over_other_baselines_lower_bound",
-    ),
-}
-"""Per data set: who leads, and the sentence on it."""
-
-
-def claims(evidence: Evidence, short: str) -> tuple[Claim, ...]:
+def claims(evidence: Evidence, name: str, short: str) -> tuple[Claim, ...]:
     """Sentences of sections III-A and III-B on one data set."""
     number = {"cifar10": 2, "cifar100": 5}[short]
     held = shared_claims.protocol(
         evidence,
         evidence.cells[evidence.cells["row"].isin(METHODS)],
-        f"classes-on-{short}",
-        f"A client holds {number} classes of {DATASETS[short]}",
+        (f"classes-on-{short}", f"A client holds {number} classes of {DATASETS[short]}", "III-A"),
         {"classes_per_client": "partition.classes"},
         select(evidence.published, table="text III-A", dataset=DATASETS[short]),
     )
-    who, name, text, metric = LEADS[short]
-    rows = select(evidence.published, metric=metric, dataset=DATASETS[short])
-    others = [row for row in METHODS if row != who and (short == "cifar10" or row != OURS)]
-    leads = [cell(who, short) - cell(other, short) for other in others]
-    bar = stated(rows)
-    condition = (
-        led_by(leads, bar, slack=0.0, margin=MARGIN)
-        if short == "cifar10"
-        else every(lead >= bar for lead in leads)
-    )
     frame = tables.lines_frame(evidence, METHODS, [short])
-    lead = Sentence(
-        name,
-        text,
-        condition,
-        sources=tuple(rows["source"]),
-        about=leads,
-        print_=False,
-        full_scale_only=True,
-    )
-    return held, judge(frame, evidence.scale, lead)
+    return held, *judge_all(evidence, FOLDER, name, frame)

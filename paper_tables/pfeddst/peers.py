@@ -17,7 +17,7 @@ from repfl.paper_tables.core.claims.sentences import Proposition, judge_proposit
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import select
-from repfl.paper_tables.core.result import Claim, NewCanvas, Result
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result, claim
 from repfl.paper_tables.pfeddst.settings import PAPER, scale_note
 
 SELECTIONS = {"random": "(a) random selection", "header": "(b) selection by the header score"}
@@ -127,12 +127,13 @@ def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     chosen = shared_claims.protocol(
         evidence,
         evidence.cells,
-        "peers-in-figure",
-        "The client selects 10 peers in each round",
+        ("peers-in-figure", "The client selects 10 peers in each round", "II-B"),
         {"peers_per_round": "hp.degree"},
         select(evidence.published, metric="peers_per_round"),
     )
-    skewed = judge_propositions(FOLDER, evidence.scale, PROPOSITIONS)
+    skewed = judge_propositions(
+        pd.read_csv(FOLDER / "propositions.csv"), evidence.scale, PROPOSITIONS
+    )
     return (chosen, recency(evidence), *worth(data, evidence.scale), *skewed)
 
 
@@ -151,6 +152,7 @@ PROPOSITIONS = (
         "skew-of-score",
         "peers chosen by the reconstructed score have a selection skew (equation 5) above 1, that"
         " of random peers",
+        "II-B",
         "selection skew, peers by score, with the loss",
         above_random,
         "CIFAR-10 at the reduced scale",
@@ -170,15 +172,15 @@ def recency(evidence: Evidence, score: Callable[[float, int], float] | None = No
         f"from {min(scores):.2f} to {max(scores):.2f} for λ from 0.1 to ∞ and 1 to 500 rounds; at λ"
         f" = 0.3 it is {score(0.3, 1):.2f} after one round"
     )
-    return Claim(
+    return claim(
         "recency-range",
         "The peer recency score ranges from 0 to 1, near 0 just after a choice and 1 long after it",
         min(scores) >= 0 and max(scores) <= 1,
         detail,
         evidence.scale,
-        None,
-        tuple(select(evidence.published, metric="recency_range")["source"]),
-        free=True,
+        place="II-B",
+        sources=tuple(select(evidence.published, metric="recency_range")["source"]),
+        exact=True,
     )
 
 
@@ -205,18 +207,20 @@ def worth(data: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
             f"{100 * share:.0f} % of rounds ({name}, one seed)" for name, share in shares.items()
         )
     return (
-        Claim(
+        claim(
             "header-better-than-random",
             "Models of peers chosen by header generally outperform those of randomly chosen ones",
             better,
             means_words,
             scale,
+            place="II-B",
         ),
-        Claim(
+        claim(
             "own-model-best",
             "The client's own model performs best on its data",
             alone,
             shares_words,
             scale,
+            place="II-B",
         ),
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Row
 
 PAPER = "pfeddst"
+FOLDER = Path(__file__).parent
 OURS = "PFedDST"
 RIVAL = "DFedPGP"
 PRINTING = Printing()

@@ -14,8 +14,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import builders, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
-from repfl.paper_tables.core.claims.conditions import best
-from repfl.paper_tables.core.claims.sentences import Sentence, judge_all
+from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.our_numbers import Value
 from repfl.paper_tables.core.published import select
@@ -23,11 +22,11 @@ from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
 from repfl.paper_tables.pfeddst.settings import (
     DATASETS,
+    FOLDER,
     METHODS,
     OURS,
     PAPER,
     PRINTING,
-    RIVAL,
     ROWS,
     TARGETS,
     scale_note,
@@ -194,10 +193,10 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     main = main.assign(decay=(1 - main["recipe.training.lr_decay"].astype(float)).round(9))
     rows = select(evidence.published, table="text III-A", dataset="CIFAR-10;CIFAR-100")
     stated = [
-        shared_claims.protocol(evidence, main if of_all else own, name, text, used, rows)
+        shared_claims.protocol(evidence, main if of_all else own, (name, text, "III-A"), used, rows)
         for name, text, of_all, used in SETTINGS
     ]
-    return (*stated, *judge_all(_completed(evidence, frame), evidence.scale, RANKED))
+    return (*stated, *judge_all(evidence, FOLDER, "table2", frame))
 
 
 SETTINGS = (
@@ -231,43 +230,3 @@ SETTINGS = (
     ),
 )
 """Sentences on the protocol: name, words, of all methods or of PFedDST, and the fields."""
-
-
-def _completed(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with a line for every method and column, so that claims can name cells that
-    are not planned at a scale.
-    """
-    keys = pd.MultiIndex.from_product([METHODS, [c.key for c in COLUMNS]])
-    return (
-        frame.set_index(["row", "column"])
-        .reindex(keys)
-        .rename_axis(["row", "column"])
-        .reset_index()
-    )
-
-
-def first(name: str, text: str, row: str, quantity: str, others: list[str]) -> Sentence:
-    """Return the sentence that one row is first among some on both data sets."""
-    columns = [f"{short}/{quantity}" for short in DATASETS]
-    return Sentence(name, text, best(row, others, columns), print_=False)
-
-
-RIVALS = [row for row in METHODS if row != OURS]
-RANKED = (
-    first(
-        "fastest",
-        "PFedDST has the fastest convergence (highest mean over rounds)",
-        *(OURS, "area", RIVALS),
-    ),
-    first(
-        "dfedpgp-next-fastest",
-        "DFedPGP converges faster than all others but PFedDST",
-        *(RIVAL, "area", [row for row in RIVALS if row != RIVAL]),
-    ),
-    first(
-        "outperforms",
-        "PFedDST outperforms state-of-the-art methods (abstract, conclusion)",
-        *(OURS, "last", RIVALS),
-    ),
-)
-"""Sentences on the order of methods."""

@@ -8,15 +8,14 @@ from math import isfinite
 
 import pandas as pd
 
-from repfl.paper_tables.core.claims.conditions import cell, every
-from repfl.paper_tables.core.claims.sentences import Sentence, judge_all, wide
-from repfl.paper_tables.core.evidence import Evidence, few_seeds
+from repfl.paper_tables.core.claims.sentences import judge_all, wide
+from repfl.paper_tables.core.evidence import Evidence, seed_count
 from repfl.paper_tables.core.published import select, stated
-from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.star_pfl.settings import (
     BASELINES,
     CLIENTS,
-    FEDERATED,
+    FOLDER,
     HALF,
     LOCAL,
     OURS,
@@ -24,12 +23,6 @@ from repfl.paper_tables.star_pfl.settings import (
 )
 
 PER_CLIENT = "Comm refers to the average communication cost of each client in each round"
-LOWEST = (
-    "Star-PFL has the least communication and local computation cost in each round among FL-based"
-    " baselines"
-)
-FASTER = "Star-PFL converges faster than FedBN and FedAP"
-SLOWER = "Star-PFL converges slower than LotteryFL"
 SAVED = {
     "comm": ("communication", "communication_reduction"),
     "flops": ("computation", "computation_reduction"),
@@ -44,24 +37,9 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """
     return (
         _per_client_claim(frame, evidence.scale),
-        *judge_all(frame, evidence.scale, ORDERS),
+        *judge_all(evidence, FOLDER, "table3", frame),
         *(_saving(evidence, frame, quantity) for quantity in SAVED),
     )
-
-
-def less(name: str, text: str, pairs: list[tuple[str, str]], columns: list[str]) -> Sentence:
-    """Return the sentence that in every pair of rows the first has the smaller number."""
-    condition = every(cell(high, c) > cell(low, c) for c in columns for low, high in pairs)
-    return Sentence(name, text, condition, full_scale_only=True)
-
-
-COSTS = [f"{task}/{name}" for task in TASKS for name in ("comm", "flops")]
-ROUNDS = [f"{task}/rounds" for task in TASKS]
-ORDERS = (
-    less("least-cost-per-round", LOWEST, [(OURS, row) for row in FEDERATED if row != OURS], COSTS),
-    less("faster-than-fedbn-fedap", FASTER, [(OURS, "FedBN"), (OURS, "FedAP")], ROUNDS),
-    less("slower-than-lotteryfl", SLOWER, [("LotteryFL", OURS)], ROUNDS),
-)
 
 
 def _per_client_claim(frame: pd.DataFrame, scale: str) -> Claim:
@@ -76,13 +54,14 @@ def _per_client_claim(frame: pd.DataFrame, scale: str) -> Claim:
         f" {printed:.3f}"
     )
     missing = "FedAvg's upload is missing"
-    return Claim(
+    return claim(
         "comm-is-per-client",
         PER_CLIENT,
         answer,
         missing if answer is None else detail,
         scale,
-        free=True,
+        place="4.1",
+        exact=True,
     )
 
 
@@ -95,16 +74,16 @@ def _saving(evidence: Evidence, frame: pd.DataFrame, quantity: str) -> Claim:
     bar = stated(source)
     in_print, ours = (_mean_saving(wide(frame, side), quantity) for side in ("published", "ours"))
     our_words = f"{ours:.1f} %" if isfinite(ours) else "not run yet"
-    return Claim(
+    return claim(
         metric.replace("_", "-"),
         f"Star-PFL decreases {what} by {bar:g} % against five baselines",
         abs(ours - bar) <= WITHIN if isfinite(ours) else None,
         f"ours: {our_words}; reported: {in_print:.1f} %",
         evidence.scale,
-        abs(in_print - bar) <= PRINTED_SLACK,
-        tuple(source["source"]),
-        full_scale_only=True,
-        few_seeds=few_seeds(evidence.cells),
+        place="Abstract",
+        printed=abs(in_print - bar) <= PRINTED_SLACK,
+        seeds=seed_count(evidence.cells),
+        sources=tuple(source["source"]),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.evidence import Changed, Evidence
 from repfl.paper_tables.core.result import Column
@@ -9,6 +11,7 @@ from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Place, Row
 
 PAPER = "star-pfl"
+FOLDER = Path(__file__).parent
 OURS = "Star-PFL"
 LOCAL = "Local"
 TASKS = {"axial": "Axial", "sagittal": "Sagittal"}

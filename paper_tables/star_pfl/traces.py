@@ -14,8 +14,8 @@ from scipy import stats
 from repfl.paper_tables.core import builders
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
-from repfl.paper_tables.core.result import Claim, NewCanvas, Result
-from repfl.paper_tables.star_pfl.settings import PAPER, STAND_IN_NAME
+from repfl.paper_tables.core.result import Claim, NewCanvas, Result, claim
+from repfl.paper_tables.star_pfl.settings import PAPER
 
 PREFIX = "note/trace/"
 RECENT = 10
@@ -213,19 +213,14 @@ def size_claim(traces: Traces | None, scale: str) -> Claim:
                 f"Spearman's ρ = {rho:.2f} over {len(points)} parameters of {len(traces.labels)}"
                 " clients (one seed)"
             )
-    return Claim(
+    return claim(
         "size-no-guide-to-stability",
         "Absolute value is no guide to stability (rank correlation between −0.5 and 0.5)",
         abs(rho) < 0.5 if rho == rho else None,
         detail,
         scale,
-        full_scale_only=stands_in(traces),
+        place="2",
     )
-
-
-def stands_in(traces: Traces | None) -> bool:
-    """Return whether traces are of the data that stand in for the paper's."""
-    return traces is not None and STAND_IN_NAME in traces.run
 
 
 # -- figure 2 --------------------------------------------------------------------------------------
@@ -283,11 +278,11 @@ def label_claim(traces: Traces | None, scale: str) -> Claim:
                 f"mean difference of stability {within.mean():.3f} within a class,"
                 f" {between.mean():.3f} between classes (one seed)"
             )
-    return Claim(
+    return claim(
         "same-label-same-stability",
         "Clients with data of the same label have more similar stability than others",
         answer,
         detail,
         scale,
-        full_scale_only=stands_in(traces),
+        place="2",
     )

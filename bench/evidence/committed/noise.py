@@ -1,4 +1,4 @@
-"""The runs that the noise model is fitted to: every cell with several measured seeds."""
+"""The runs that tell the noise of a single one: every cell with several measured seeds."""
 
 from __future__ import annotations
 
@@ -15,17 +15,13 @@ from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import canonical
 from repfl.paper_tables.core.statistics import noise
-from repfl.paper_tables.core.statistics.intervals import Prior
-
-
-def fitted(root: Path | None = None) -> noise.Noise:
-    """Return the noise model of all committed runs."""
-    return _fitted(root or grids.ROOT)
+from repfl.paper_tables.core.statistics.intervals import Variance
 
 
 @cache
-def _fitted(root: Path) -> noise.Noise:
-    return noise.Noise(noise.groups_of(measured_runs(root)))
+def fitted(root: Path = grids.ROOT) -> noise.Noise:
+    """Return the noise of all committed runs."""
+    return noise.noise_by_pool(measured_runs(root))
 
 
 def measured_runs(root: Path | None = None) -> pd.DataFrame:
@@ -56,24 +52,11 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
             pool = noise.pool(scale, one_partition=not by_seed)
             for seed, line in seeds.items():
                 column = f"{paper}/{line.column}"
-                run = seed, 100 * (line.value or 0), _decisions(line), by_seed
+                run = seed, 100 * (line.value or 0), by_seed
                 yield (pool, column, line.method, key, *run)
 
 
-def of_line(line: Line, measured: Measured) -> Prior:
-    """Return the expected noise of runs of a committed run's cell."""
+def of_line(line: Line, measured: Measured) -> Variance | None:
+    """Return the noise of runs like a committed one."""
     fixed_partition = line.record.recipe.partition.seed is not None
-    return fitted().expected(
-        noise.pool(measured.scale, one_partition=fixed_partition),
-        f"{measured.paper}/{line.column}",
-        line.method,
-    )
-
-
-def _decisions(line: Line) -> int:
-    """Return the number of test images behind an accuracy; without counts, about a quarter of the
-    number of training images.
-    """
-    if line.counts is not None:
-        return int(line.counts.total.sum())
-    return max(1, int(line.record.provenance["samples"]) // 4)
+    return fitted().get(noise.pool(measured.scale, one_partition=fixed_partition))

@@ -50,7 +50,7 @@ def csv(result: Table | Figure) -> str:
 def _csv(frame: pd.DataFrame) -> str:
     # joined with a part that has no line, a column of numbers becomes one of objects, which would
     # be written in full
-    exported = frame.drop(columns=["by_seed", "readings"], errors="ignore")
+    exported = frame.drop(columns=["by_seed"], errors="ignore")
     return exported.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 

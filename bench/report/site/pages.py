@@ -56,7 +56,6 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
             f"{summary.paper}/index.html",
             "paper.html.j2",
             s=summary,
-            readings=book.readings.get(summary.paper),
             notes=bool(notes),
             thumbs=_thumbs(summary),
         )

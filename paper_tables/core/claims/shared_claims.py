@@ -8,11 +8,9 @@ from math import nan
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.claims.claim_evidence import at_least_true
-from repfl.paper_tables.core.claims.sentences import claim_on_numbers
+from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.statistics.intervals import MIN_RUNS
+from repfl.paper_tables.core.result import Claim, State, claim
 
 
 def _roughness(curve: pd.Series) -> float:
@@ -26,12 +24,11 @@ def smoothest(
     columns: Mapping[str, str],
     rivals: Sequence[str],
     own: str,
-    claim: tuple[str, str, str],
-    full_scale_only: bool = False,
+    words: tuple[str, str, str, str],
 ) -> Claim:
     """Return the claim that a method's curves change least from round to round, compared run by run
-    over common seeds: a mean of several runs is smoother than each of them. `claim` is its id, text
-    and scale.
+    over common seeds: a mean of several runs is smoother than each of them. `words` are its id,
+    text, place and scale.
     """
     by_run = runs.sort_values("round").groupby(["column", "label", "seed"])["value"]
     changes = by_run.agg(_roughness).unstack("seed")
@@ -57,16 +54,10 @@ def smoothest(
             )
     detail = "; ".join(parts) or "no run has ended"
     detail += f"; common seeds: {min(seeds)}" if seeds else ""
-    name, text, scale = claim
-    return Claim(
-        name,
-        text,
-        at_least_true(answers, len(answers)),
-        detail,
-        scale,
-        full_scale_only=full_scale_only,
-        few_seeds=min(seeds, default=0) < MIN_RUNS,
-    )
+    name, text, place, scale = words
+    answer = False if False in answers else None if None in answers else True
+    least = min(seeds, default=0)
+    return claim(name, text, answer, detail, scale, place=place, seeds=least)
 
 
 def work(evidence: Evidence, row: str, column: str) -> float:
@@ -84,14 +75,13 @@ def work(evidence: Evidence, row: str, column: str) -> float:
 
 def same_work(
     evidence: Evidence,
-    name: str,
-    text: str,
+    words: tuple[str, str, str],
     pairs: Sequence[tuple[str, str]],
     columns: Mapping[str, str],
     most: float,
 ) -> Claim:
     """Return the claim that the first method of each pair takes at most `most` times the operations
-    of the second, in every column.
+    of the second, in every column; `words` are its id, text and place.
     """
     ratios = {
         f"{own} over {other}, {label}": work(evidence, own, key) / work(evidence, other, key)
@@ -99,28 +89,27 @@ def same_work(
         for own, other in pairs
     }
     measured = {pair: ratio for pair, ratio in ratios.items() if ratio == ratio}
-    return claim_on_numbers(
+    name, text, place = words
+    return claim(
         name,
         text,
+        all_met(measured, lambda ratio: ratio <= most),
+        "multiply-adds of a client and round, counted in training: " + in_words(measured, "{:.3f}"),
         evidence.scale,
-        measured or {"": nan},
-        lambda ratio: ratio <= most,
-        template="{:.3f}",
-        ours_are="multiply-adds of a client and round, counted in training",
-        few_seeds=False,
+        place=place,
+        any_run=True,
     )
 
 
 def protocol(
     evidence: Evidence,
     cells: pd.DataFrame,
-    name: str,
-    text: str,
+    words: tuple[str, str, str],
     used: Mapping[str, str],
     rows: pd.DataFrame,
 ) -> Claim:
     """Return the claim that cells are planned as the text says: published `rows` of these metrics
-    equal fields of the cells, at the paper scale.
+    equal fields of the cells, at the paper scale. `words` are its id, text and place.
     """
     published = dict(zip(rows["metric"], rows["value"], strict=True))
     planned = {
@@ -135,18 +124,26 @@ def protocol(
         f"{metric.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"
         for metric, values in planned.items()
     )
-    return Claim(
-        name,
-        text,
-        same if len(cells) and evidence.scale == "paper" else None,
-        f"settings of the {evidence.scale} scale: {settings}"
-        if len(cells)
-        else f"no cell at the {evidence.scale} scale",
-        evidence.scale,
-        sources=tuple(rows.loc[rows["metric"].isin(list(used)), "source"]),
-        settings=True,
-    )
+    sources = tuple(rows.loc[rows["metric"].isin(list(used)), "source"])
+    return setting(evidence.scale, words, same, settings if len(cells) else "no cell", sources)
 
 
 SETTING_TOLERANCE = 1e-9
 """Settings are whole numbers or short decimals, which floats hold no closer."""
+
+
+def setting(
+    scale: str,
+    words: tuple[str, str, str],
+    same: bool,
+    settings: str,
+    sources: tuple[str, ...] = (),
+) -> Claim:
+    """Return the claim that runs are set up as the text says, which tests nothing. `words` are its
+    id, text and place.
+    """
+    name, text, place = words
+    reduced = f"the {scale} scale has settings of its own"
+    taken = {True: "our full-scale runs have the same", False: "our full-scale runs have another"}
+    why = f"{taken[same] if scale == 'paper' else reduced}: {settings}"
+    return Claim(name, text, State.SETTING, why, scale, place, sources=sources)

@@ -1,8 +1,8 @@
 """Comparisons of all pairs of rows, each pair with a variance of its own (Games-Howell).
 
 Rows are compared within studies, which share partition, initial values and batches. A row's
-variance is of what is left of its scores without row and study; with few studies it is moderated by
-those of the other rows.
+variance is of what is left of its scores without row and study, or the mean over rows if that is
+larger.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from repfl.paper_tables.core.statistics import noise
-from repfl.paper_tables.core.statistics.intervals import LEVEL, half_width, pooled
+from repfl.paper_tables.core.statistics.intervals import LEVEL, half_width
 
 MIN_BLOCKS = 3
+TINY = 1e-12
+"""A variance instead of zero, if all scores are equal."""
 
 
 @dataclass(frozen=True)
@@ -94,25 +95,21 @@ def pairs(parts: Iterable[pd.DataFrame]) -> Pairs:
             studies += count
             squares = squares.add((rest**2).sum(axis="columns") * rows / (rows - 1), fill_value=0.0)
             df = df.add(pd.Series(float(count - 1), index=rest.index), fill_value=0.0)
-    return Pairs(moderated(squares / df, df), studies) if len(df) else Pairs()
+    return Pairs(floored(squares / df, df), studies) if len(df) else Pairs()
 
 
-def moderated(variances: pd.Series, df: pd.Series) -> pd.DataFrame:
-    """Return each row's variance and degrees of freedom, shrunk towards those of the other rows:
-    the more so, the fewer its own degrees of freedom and the more alike the others are.
+def floored(variances: pd.Series, df: pd.Series) -> pd.DataFrame:
+    """Return each row's variance and degrees of freedom: its own, or the mean of all rows if that
+    is larger. Of many rows with few studies, some look quiet by chance alone.
     """
-    names = [str(name) for name in variances.index]
-    groups = pd.DataFrame(
-        {"setting": names, "variance": variances.to_numpy().clip(1e-12), "df": df.to_numpy()}
-    ).assign(shared=False)
-    moved = [
-        pooled(noise.predict(groups.drop(index=index)), (row["variance"], row["df"]))
-        for index, row in groups.iterrows()
-    ]
-    # a noisy row among quiet ones would look too quiet: no variance is made smaller
-    raw = groups["variance"]
-    table = {"variance": [max(each.variance, v) for each, v in zip(moved, raw, strict=True)]}
-    return pd.DataFrame(table | {"df": [each.df for each in moved]}, index=variances.index)
+    variances = variances.clip(lower=TINY)
+    squares = variances * df
+    mean = float(squares.sum() / df.sum())
+    mean_df = float(squares.sum() ** 2 / (squares * variances).sum())  # Satterthwaite's
+    loud = variances > mean
+    return pd.DataFrame(
+        {"variance": variances.clip(lower=mean), "df": df.where(loud, df.clip(lower=mean_df))}
+    )
 
 
 def against_leader(wide: pd.DataFrame, leader: str) -> pd.DataFrame:

@@ -4,15 +4,12 @@ other clients, so means over different seeds are of different problems.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import isfinite, nan
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-
-ROUNDING = 1e-4
-"""Published values are rounded."""
 
 
 class SeedResult(NamedTuple):
@@ -21,21 +18,6 @@ class SeedResult(NamedTuple):
     seed: int
     value: float
     floor: float = nan
-    counts: Callable[[], pd.DataFrame] = pd.DataFrame
-    """Reads each client's correct and total predictions, if they are stored."""
-
-    def by_client(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the accuracy of each client in percent, and its weight in `value`; empty arrays if
-        `value` is no mean over these clients.
-        """
-        counts = self.counts()
-        total = counts["total"].to_numpy(dtype=float) if len(counts) else np.zeros(0)
-        if len(total) and total.min() > 0:
-            accuracy = 100 * counts["correct"].to_numpy(dtype=float) / total
-            for weight in (np.full(len(total), 1 / len(total)), total / total.sum()):
-                if abs(float(weight @ accuracy) - self.value) < ROUNDING:
-                    return accuracy, weight
-        return np.zeros(0), np.zeros(0)
 
 
 def with_runs(by_seed: Iterable[Any]) -> list[tuple[SeedResult, ...]]:

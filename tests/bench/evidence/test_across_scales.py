@@ -16,7 +16,7 @@ from repfl.bench.evidence.library import Library
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Store
-from repfl.paper_tables.core.result import Claim, Figure, NewCanvas, Result, Table
+from repfl.paper_tables.core.result import Figure, NewCanvas, Result, Table, claim
 from tests.bench.report import sample
 
 FOUND = sample.FOUND
@@ -57,10 +57,10 @@ def test_every_number_is_of_the_highest_scale_that_measured_it() -> None:
 
 def test_a_claim_is_told_from_where_its_verdict_stands() -> None:
     desk, paper = tables()
-    desk = replace(desk, claims=(Claim("a", "A", True, "ours: 2 of 2", "desk"),))
-    open_ = Claim("a", "A", None, "nothing", "paper")
+    desk = replace(desk, claims=(claim("a", "A", True, "ours: 2 of 2", "desk", seeds=5),))
+    open_ = claim("a", "A", None, "nothing", "paper")
     assert merged([desk, replace(paper, claims=(open_,))]).claims == desk.claims
-    judged = Claim("a", "A", False, "ours: 0 of 2", "paper")
+    judged = claim("a", "A", False, "ours: 0 of 2", "paper", seeds=1)
     assert merged([desk, replace(paper, claims=(judged,))]).claims == (judged,)
 
 

@@ -9,9 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
-from math import log
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,7 +31,7 @@ from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.files import prepare
 from repfl.datasets.core.files.custom import from_npz
 from repfl.paper_tables.core.statistics import noise as model
-from repfl.paper_tables.core.statistics.intervals import Prior
+from repfl.paper_tables.core.statistics.intervals import Variance
 from repfl.paper_tables.core.statistics.verdict import Runs, compare
 from tests.bench.conftest import Compute, rewrite, run_in, stored, task
 
@@ -163,10 +161,10 @@ def test_a_run_of_another_platform_may_differ_by_the_noise_of_two_runs(
     """By this noise two runs lie up to 4.33 points apart: a deviation of 1.5 that is worth 30
     degrees of freedom.
     """
-    prior = Prior(2 * log(1.5) + 0.034, 0.0689)
+    known = Variance(1.5**2, 30)
     two = Runs(50.0, count=1)
-    assert compare(two, two, prior).high == pytest.approx(4.33, abs=0.01)
-    monkeypatch.setattr(noise, "fitted", lambda: SimpleNamespace(expected=lambda *_: prior))
+    assert compare(two, two, known).high == pytest.approx(4.33, abs=0.01)
+    monkeypatch.setattr(noise, "of_line", lambda *_: known)
 
     def moved(line: Line) -> Line:
         values = {"platform": {**line.record.provenance["platform"], "fingerprint": "elsewhere"}}
@@ -181,13 +179,10 @@ def test_a_run_of_another_platform_may_differ_by_the_noise_of_two_runs(
     assert ("further off than its noise" in message) == finding
 
 
-def test_what_is_expected_of_a_line_is_what_is_expected_of_its_table_s_cell() -> None:
+def test_the_noise_of_a_line_is_that_of_its_scale_and_kind_of_partition() -> None:
     known = committed_runs.read("star-pfl", "smoke")
     line = next(each for each in known.lines if each.value is not None)
-    where = (f"star-pfl/{line.column}", line.method)
-    pool = model.pool("smoke", one_partition=True)
-    assert noise.of_line(line, known) == noise.fitted().expected(pool, *where)
-    assert noise.of_line(line, known) != noise.fitted().expected("another pool", *where)
+    assert noise.of_line(line, known) == noise.fitted()[model.pool("smoke", one_partition=True)]
 
 
 def test_every_committed_line_holds() -> None:

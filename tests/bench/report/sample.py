@@ -21,14 +21,14 @@ from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.result import (
     Absent,
     Canvas,
-    Claim,
     Column,
     Figure,
     NewCanvas,
     Result,
     Table,
+    claim,
 )
-from repfl.paper_tables.core.statistics.noise import NO_GROUPS
+from repfl.paper_tables.core.statistics.noise import Noise
 from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Place, Row
 
@@ -89,7 +89,7 @@ class SmallEvidence:
                 for seed, value in enumerate(v, 1)
             ]
         )
-        self.noise = NO_GROUPS
+        self.noise: Noise = {}
         self.published = pd.DataFrame(
             [_published(place, key, values) for place, (key, values) in enumerate(PRINTED.items())]
         )
@@ -150,12 +150,12 @@ def small_table(evidence: Evidence | None = None) -> Table:
     """The table of the golden files."""
     evidence = evidence or SmallEvidence()
     frame = tables.accuracy_frame(
-        evidence, "1", ROWS, COLUMNS, PLACES, Printing(runs=3, rule="max")
+        evidence, "1", ROWS, COLUMNS, PLACES, Printing(runs=3, deviation=True, rule="max")
     )
     claims = (
-        Claim("best", "Ours is best", None, "3 of 9 numbers are missing", "paper", printed=True),
-        Claim("beats", "FedAvg beats Separate", True, "ours: 3 of 3", "paper", few_seeds=False),
-        Claim("less", "Less than 1 % of <everything>", False, "ours: 2 %", "desk", free=True),
+        claim("best", "Ours is best", None, "3 of 9 are missing", "paper", place="4", printed=True),
+        claim("beats", "FedAvg beats Separate", True, "3 of 3", "paper", place="4", seeds=3),
+        claim("less", "Less than 1 % of <all>", False, "ours: 2 %", "desk", place="4", exact=True),
     )
     return Table(
         "paper-a",

@@ -20,7 +20,7 @@ def test_a_claim_has_its_numbers_at_both_scales_and_the_command_for_each(here: H
     assert said.code == 0
     for scale in show_text.SCALES:
         (claim,) = (c for r in show_text.made(PAPER, scale) for c in r.claims if c.id == CLAIM)
-        assert claim.detail in said.out
+        assert claim.why in said.out
         assert f"repfl report --scale {scale} --artefact {PAPER}/" in said.out
     assert here("show", f"{PAPER}/{claim.sources[0]}").out == said.out
 

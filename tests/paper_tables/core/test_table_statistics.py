@@ -29,7 +29,8 @@ def test_an_interval_takes_three_runs_and_is_student_s() -> None:
 
 
 def test_variances_are_pooled_by_their_degrees_of_freedom() -> None:
-    assert st.pooled(None, (1.0, 2.0), (4.0, 1.0), (nan, 0.0)) == st.Variance(2.0, 3.0)
+    assert st.pooled((1.0, 2.0), (4.0, 1.0), (nan, 0.0)) == st.Variance(2.0, 3.0)
+    assert st.pooled((nan, 0.0)) is None
 
 
 def test_kendall_counts_agreement_of_rankings() -> None:

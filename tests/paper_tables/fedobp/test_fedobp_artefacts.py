@@ -7,6 +7,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 
+from repfl.paper_tables.core.result import State
 from repfl.paper_tables.fedobp import layers, settings
 from tests.paper_tables.fedobp.evidence import PAPER, evidence, table
 from tests.paper_tables.planned import as_table
@@ -55,8 +56,11 @@ def test_shares_that_move_by_less_than_a_printed_digit_have_not_moved() -> None:
         ]
         return pd.DataFrame(rows, columns=["column", "layer", "round", "share"])
 
-    found = {late: layers.trend(given, shares(late)).answer for late in (0.601, 0.7, 0.5)}
+    found = {late: layers.moved(shares(late))[0] for late in (0.601, 0.7, 0.5)}
     assert found == {0.601: None, 0.7: True, 0.5: False}
+    one_seed = layers.trend(given, shares(0.7))
+    assert one_seed.state == State.OPEN
+    assert "conv1 0.40 to 0.30, classifier 0.60 to 0.70" in one_seed.why
 
 
 def test_variants_stand_aside_and_the_order_is_the_paper_scale_s() -> None:

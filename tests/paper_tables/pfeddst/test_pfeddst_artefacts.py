@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from repfl.paper_tables.core.drawing.figure_style import sheet, style
-from repfl.paper_tables.core.result import Figure
+from repfl.paper_tables.core.result import Figure, State
 from repfl.paper_tables.pfeddst import settings, speed
 from repfl.paper_tables.pfeddst.curves import per_round
 from tests.paper_tables.pfeddst.evidence import PAPER, evidence, make, table
@@ -19,8 +19,8 @@ def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() ->
     found = make("fig2", fails=lambda item: item.row == "random")
     assert isinstance(found, Figure)
     assert "random on cifar10: failed (seed 0): out of memory" in found.notes
-    told = [c.holds for c in found.claims if "peers chosen" in c.text or "own model" in c.text]
-    assert told == [None] * 3
+    told = [c.state for c in found.claims if "peers chosen" in c.text or "own model" in c.text]
+    assert told == [State.OPEN] * 3
     with style():
         found.draw(sheet)
 

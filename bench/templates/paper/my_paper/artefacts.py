@@ -17,8 +17,10 @@ COLUMNS = (Column("few", "8 clients"), Column("many", "16 clients"))
 """Recipes of the grid, with the headings of the table."""
 PLACES = {"few": Place("digits", "8 clients"), "many": Place("digits", "16 clients")}
 """Dataset and setting of each column in published/table1.csv."""
-PRINTING = Printing(runs=3, rule="last")
-"""Runs behind each printed number, and which round they report, as far as the paper tells."""
+PRINTING = Printing(runs=3, deviation=True, rule="last")
+"""Runs behind each printed number, whether its ± is their standard deviation, and which round they
+report, as far as the paper tells.
+"""
 
 
 def table1(evidence: Evidence) -> Table:
