@@ -32,7 +32,7 @@ class HP:
     family="clustered",
     sends="all models down; one model and the number of its cluster up",
     variants=("clusters=3",),
-    cost=1.3,
+    cost=1.7,
 )
 class IFCA(FedAvg[HP]):
     """Client i trains the model with the least mean loss on its training samples; each model is
