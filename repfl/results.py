@@ -72,13 +72,19 @@ def load(
 
 
 def clients(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
-    """Return how many of its own test samples each client got right in the reported round."""
-    return clients_of(_lines(cells, results))
+    """Return how many of its own test samples each client got right in the reported round, with the
+    method, recipe and seed of its cell.
+    """
+    lines = _lines(cells, results)
+    return _with_axes(clients_of(lines), cells, lines)
 
 
 def curves(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
-    """Return curves in long form: id, name, round, value; of committed runs, those kept."""
-    return curves_of(_lines(cells, results))
+    """Return curves in long form, with the method, recipe and seed of their cells: name, round,
+    value; of committed runs, those kept.
+    """
+    lines = _lines(cells, results)
+    return _with_axes(curves_of(lines), cells, lines)
 
 
 # -- cells -----------------------------------------------------------------------------------------
@@ -297,6 +303,30 @@ def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
         by_id.setdefault(cell, computed)
     chosen = [by_id[only(each, by_id)] for each in prefixes]
     return [each.line or line_of(each.record, store) for each in chosen]
+
+
+def _with_axes(frame: pd.DataFrame, cells: Cells, lines: Sequence[Line]) -> pd.DataFrame:
+    """Return a frame with columns for method, recipe and seed, which a frame of `load` has."""
+    if isinstance(cells, pd.DataFrame) and {"method", "recipe", "seed"} <= set(cells):
+        facts = cells[["method", "recipe", "seed"]]
+    else:
+        named = {} if all(line.column for line in lines) else _named_recipes()
+        facts = pd.DataFrame.from_dict(
+            {line.cell: (line.method, _recipe_of(line, named), line.record.cell["seed"])
+             for line in lines},
+            orient="index", columns=["method", "recipe", "seed"],
+        )  # fmt: skip
+    for place, name in enumerate(facts, start=1):
+        frame.insert(place, name, frame["id"].map(facts[name]))
+    return frame
+
+
+def _recipe_of(line: Line, named: RecipeNames) -> str:
+    """Return the name of a line's recipe; of a recipe of no grid, the data set."""
+    from repfl.bench.grid.cell import canonical
+
+    recipe = line.record.cell["recipe"]
+    return line.column or named.get(canonical(recipe), ("", "", recipe["dataset"]))[2]
 
 
 def only(prefix: str, cells: Iterable[str]) -> str:

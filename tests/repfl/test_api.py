@@ -160,6 +160,13 @@ def test_a_grid_is_the_rows_of_load_in_its_own_order(results: Path) -> None:
         found["accuracy"].to_dict()
     )
     assert set(repfl.curves(found)["id"]) == set(found.index)
+    per_seed = counts.groupby(["method", "recipe", "seed"])["accuracy"].mean()
+    keys = zip(found["method"], found["recipe"], found["seed"], strict=True)
+    assert [per_seed[key] for key in keys] == pytest.approx(list(found["accuracy"]))
+    one = repfl.curves(str(found.index[0]), results)
+    assert one[["method", "recipe", "seed"]].drop_duplicates().to_numpy().tolist() == [
+        ["fedper", "digits", 1]
+    ]
 
 
 def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
