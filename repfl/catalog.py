@@ -16,11 +16,13 @@ Plugins = str | Path | Sequence[str | Path]
 Grids = str | Path | Sequence[str | Path]
 
 
-def load_plugins(plugins: Plugins = ()) -> None:
-    """Register what these files and installed packages define."""
+def load_plugins(plugins: Plugins = (), grids: Grids = ()) -> None:
+    """Register what these files, those that grid files name, and installed packages define."""
     from repfl.bench.grid import plugins as outside
+    from repfl.bench.grid.grid import plugins_of
 
-    outside.load([str(path) for path in paths(plugins)])
+    named = [name for path in paths(grids) for name in plugins_of(path)]
+    outside.load([*(str(path) for path in paths(plugins)), *named])
 
 
 def paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -61,7 +63,7 @@ def recipe(
     from repfl.bench.grid.dotted_names import merge
     from repfl.bench.grid.recipes import recipe_from, recipe_values
 
-    load_plugins(plugins)
+    load_plugins(plugins, grids)
     full, resolved, _, _ = find_recipe(str(name), scale, paths(grids))
     if not changes:
         return resolved
@@ -84,7 +86,7 @@ def recipes(scale: str = "smoke", *, grids: Grids = (), plugins: Plugins = ()) -
     """
     from repfl.bench.grid.catalog import all_recipe_facts
 
-    load_plugins(plugins)
+    load_plugins(plugins, grids)
     entries = all_recipe_facts(scale, paths(grids))
     facts = pd.DataFrame([each for each in entries if each["scale"] == scale])
     columns = ["label", "dataset", "partition", "options", "model", "clients", "participation"]

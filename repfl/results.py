@@ -55,7 +55,7 @@ def load(
     """
     from repfl.bench.store.store import Store
 
-    load_plugins(plugins)
+    load_plugins(plugins, grids)
     store = Store(results)
     if results is not None and not store.root.is_dir():
         raise UserError(f"results={str(results)!r}: there is no such folder")

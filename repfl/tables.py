@@ -99,7 +99,7 @@ def _result(
     store = Store(results)
     if scale is not None and scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    load_plugins(plugins)
+    load_plugins(plugins, grids)
     planned = _planned(Selection(artefacts=[key], files=paths(grids)), scale, store)
     made = artefacts.make(planned, Library(store))
     for problem in made.problems:

@@ -153,6 +153,16 @@ class Chosen:
     grid: Grids = None
     plugin: Plugins = None
 
+    def __post_init__(self) -> None:
+        """Add the plug-ins that the grid files name."""
+        from repfl.bench.grid.grid import plugins_of
+
+        named = [plugin for path in self.grid or () for plugin in plugins_of(Path(path))]
+        if named:
+            given = {real_path(path) for path in self.plugin or ()}
+            added = [path for path in named if real_path(path) not in given]
+            object.__setattr__(self, "plugin", [*(self.plugin or ()), *added])
+
 
 @dataclass(frozen=True)
 class Launch:

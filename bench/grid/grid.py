@@ -267,6 +267,16 @@ def folder(paper: str, root: Path | None = None) -> Path:
     return outside.parent if outside else (root or ROOT) / paper.replace("-", "_")
 
 
+def plugins_of(path: Path) -> list[str]:
+    """Return the plug-ins that a grid file names, which are loaded before the file is checked."""
+    try:
+        named = tomllib.loads(path.read_text(encoding="utf-8")).get("plugins", [])
+    except (OSError, ValueError):
+        return []  # `read` says what is wrong
+    valid = isinstance(named, list) and all(isinstance(each, str) for each in named)
+    return [str(path.parent / each) for each in named] if valid else []
+
+
 @lru_cache(maxsize=32)
 def _read(path: Path, _changed: int) -> Grid:
     return Grid(path)

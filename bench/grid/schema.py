@@ -207,6 +207,9 @@ class GridFile(_Strict):
     about: str = Field(
         default="", description="the question and the protocol, if no paper describes them"
     )
+    plugins: list[str] = Field(
+        default=[], description="files of plug-ins that its cells need, relative to this file"
+    )
     recipes: Annotated[dict[str, RecipeTable], BeforeValidator(_written_out)]
     rows: dict[str, list[GridRow]] = {}
     columns: dict[str, list[str]] = {}

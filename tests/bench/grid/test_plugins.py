@@ -16,6 +16,7 @@ from runpy import run_path
 
 import pytest
 
+import repfl
 from repfl.bench.check.toy_clients import toy_recipe
 from repfl.bench.cli.new import RUN, write
 from repfl.bench.errors import UserError
@@ -171,6 +172,21 @@ def test_only_code_changes_the_hash_of_a_plugin(
         file.write_text(text)
         digests.append(code_digest(file))
     assert (digests[0] == digests[1]) is same
+
+
+def test_a_grid_file_names_its_plugins(here: Here, tmp_path: Path) -> None:
+    plugin, grid, results = start("method", tmp_path), tmp_path / "own.toml", tmp_path / "r"
+    grid.write_text(OWN_METHOD.replace("year = 2026", f'year = 2026\nplugins = ["{plugin.name}"]'))
+    asked = ("--grid", grid, "--results", results)
+    assert here("run", *asked, "--executor", "inline").code == 0
+    assert len(Store(results).ids()) == 1
+    # naming it again is no conflict, and one that is not there is one line
+    assert here("plan", *asked, "--plugin", plugin).code == 0
+    assert repfl.load(results, measured=False, grids=grid)["recipe"].tolist() == ["own"]
+    grid.write_text(grid.read_text().replace(plugin.name, "absent.py"))
+    said = here("plan", *asked)
+    assert said.code == 2
+    assert "absent.py: there is no such file" in said.err
 
 
 def test_the_files_that_a_method_declares_are_part_of_its_cells(here: Here, tmp_path: Path) -> None:
