@@ -21,6 +21,9 @@ ELSEWHERE = {
     ("partition.rule", "domain"),  # digits have no domains
     ("domain.test_share", "set"),
     ("class-shards.test_share", "set"),  # digits have a test split
+    *((f"persons.{name}", "set") for name in ("train", "train_share", "test_share")),
+    ("partition.rule", "persons"),  # nor have they persons or time
+    ("model", "conv1d"),
     ("class-shards.client_classes", "set"),
 }
 """What embedded digits cannot show, and tests/datasets/test_partitions.py looks at instead."""
