@@ -14,6 +14,7 @@ from repfl.paper_tables.core.claims.sentences import (
     Sentence,
     judge,
     judge_all,
+    printed_cells,
     runs_of,
 )
 from repfl.paper_tables.core.evidence import Evidence
@@ -132,7 +133,8 @@ def _learning(frame: pd.DataFrame, scale: str) -> Claim:
         ours=True,
     )
     whole = len(sentence.groups) == len(ORGAN_KEYS)
-    return judge(sentence, runs_of(frame if whole else frame.iloc[:0]), scale)
+    cells = frame if whole else frame.iloc[:0]
+    return judge(sentence, runs_of(cells), scale, printed_cells(cells))
 
 
 GAP, RANK = "cosine of gap and global gradient", "rank correlation of score and true loss change"
