@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from repfl.algorithms.core.method import methods
 from repfl.bench.cli.main import call
 from repfl.bench.evidence import across_scales
+from repfl.bench.grid import plugins
 from repfl.bench.grid.catalog import published_code
 from repfl.bench.grid.grid import files
 from repfl.bench.report import overview, show_text, to_sheet
@@ -19,6 +21,13 @@ from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 RESULTS = (ROOT / "paper_tables" / "RESULTS.md").read_text()
+
+
+@pytest.fixture(autouse=True)
+def isolated() -> Iterator[None]:
+    """The example's method is gone after each test."""
+    with plugins.isolated():
+        yield
 
 
 @pytest.fixture(scope="module")

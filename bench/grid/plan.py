@@ -29,6 +29,8 @@ Spec = tuple[str, dict[str, Any]]
 """A method and some of its hyper-parameters."""
 MAX_SHARDS = 10_000
 """Larger than any job array."""
+MAX_SHOWN = 40
+"""Characters of a wrong value that a message repeats."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,10 @@ def shard(
     part, _, parts = text.partition("/")
     digits = re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text)
     if not digits or not 1 <= int(part) <= int(parts) <= MAX_SHARDS:
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
         raise UserError(
-            f"--shard {text!r} is not valid; valid: i/n with 1 <= i <= n <= {MAX_SHARDS:,}, such as"
-            " 2/8"
+            f"--shard {shown!r} is not valid; valid: i/n with 1 <= i <= n <= {MAX_SHARDS:,}, such"
+            " as 2/8"
         )
     loads, chosen = [0.0] * int(parts), set()
     costs = [(cost(item), item.cell.id) for item in unique(planned)]

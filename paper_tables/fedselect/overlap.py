@@ -14,11 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import builders, tables
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
 from repfl.paper_tables.core.published import select
 from repfl.paper_tables.core.result import Claim, Figure, NewCanvas, claim
+from repfl.paper_tables.core.statistics.verdict import Kind
 from repfl.paper_tables.fedselect.settings import ALPHAS, CIFAR10, LIMITS, PAPER, SAME_DATA
 
 MEASURE = (
@@ -136,8 +137,8 @@ def fig4(evidence: Evidence) -> Figure:
     """Return heat maps of pairwise overlap, one per α: the printed ones, and below them ours."""
     result, printed = read(evidence), printed_overlaps(evidence)
     ours = [] if isinstance(result, str) else result
-    data = [each.pairs.assign(kind="ours", source="") for each in ours]
-    data += [each.pairs.assign(kind="reported", source=each.sources) for each in printed]
+    data = [each.pairs.assign(side="ours", source="") for each in ours]
+    data += [_judged(each, ours, evidence.scale) for each in printed]
     return builders.figure(
         evidence,
         (PAPER, "fig4"),
@@ -156,6 +157,36 @@ def fig4(evidence: Evidence) -> Figure:
         claims=claims(ours, evidence.scale, printed),
         alt="Heat maps of the pairwise overlap of ten clients' masks, one per α, printed and ours.",
     )
+
+
+UNKNOWN_MEASURE = "the paper's overlap is normalised, and it does not say how"
+
+
+def _judged(printed: Overlap, ours: Sequence[Overlap], scale: str) -> pd.DataFrame:
+    """Return the printed overlaps of one α, with ours of the same pair of classes beside them."""
+    pairs = ["first", "second"]
+    same = [each.pairs.set_index(pairs)["overlap"] for each in ours if each.alpha == printed.alpha]
+    rows = []
+    for row, source in zip(printed.pairs.to_dict("records"), printed.sources, strict=True):
+        found = [values.get((row["first"], row["second"]), nan) for values in same]
+        cell = {
+            "column": printed.alpha,
+            "published": row["overlap"],
+            "published_std": nan,
+            "ours": found[0] if found else nan,
+            "std": nan,
+            "seeds": int(bool(found) and isfinite(found[0])),
+            "scale": scale,
+            "source": source,
+            "floor": nan,
+            "one_model": False,
+            "rule": "",
+            "borrowed": None,
+            "reason": "" if found else "not run yet",
+        }
+        judged = tables.conclude(cell, "fraction", Kind.TRAINED, why_incomparable=UNKNOWN_MEASURE)
+        rows.append(row | judged | {"side": "reported"})
+    return pd.DataFrame(rows)
 
 
 def draw(sheet: NewCanvas, printed: list[Overlap], ours: list[Overlap]) -> Canvas:

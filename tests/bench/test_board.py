@@ -108,9 +108,23 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
 
 @pytest.fixture(scope="module")
 def trials() -> list[Planned]:
-    """All that the board searches at its own size."""
+    """All that the frozen protocol and its first addenda search at the board's own size."""
+    return [item for item in searched() if item.column != PERSONS]
+
+
+PERSONS = "har-persons"
+"""The recipe of the fifth addendum, which has every method once, in its compared form."""
+
+
+def searched() -> list[Planned]:
     planned = plan(Selection(papers=["board"], scale="paper"))
     return unique(item for item in planned if item.trial)
+
+
+def test_every_method_is_searched_once_on_persons() -> None:
+    rows = pd.Series([item.row for item in searched() if item.column == PERSONS]).value_counts()
+    assert set(rows) == {15}
+    assert len(rows) == 29
 
 
 def test_every_method_has_the_same_number_of_trials_of_a_declared_space(

@@ -146,7 +146,7 @@ def test_twin_rounds_see_what_an_option_changes() -> None:
 def test_rows_differ_also_by_an_option_that_a_cell_does_not_store() -> None:
     planned = plan(Selection(artefacts=["board/table1"], methods=["fedbabu"], scale="paper"))
     base, others = row_changes(planned, "FedBABU")
-    assert "rate" not in base.cell.hp
+    assert "rate" not in base.cell.options
     assert set(others) == {"FedBABU, tuned rate"}
     assert others["FedBABU, tuned rate"].keys() == {"rate"}
     assert row_changes(planned, "FedBABU, tuned rate")[1] == {"FedBABU": {"rate": 1.0}}

@@ -34,7 +34,9 @@ def noise_by_pool(runs: pd.DataFrame) -> dict[str, Variance]:
     by_cell = runs.groupby(["pool", "shared", "setting", "method", "variant"])["value"]
     cells = by_cell.agg(variance="var", df="count")
     cells["df"] = cells["df"] - 1.0
-    cells = cells[cells["df"] > 0].reset_index()
+    cells = cells[cells["df"] > 0].reset_index().astype({"shared": bool})
+    if cells.empty:
+        return {}
     settings = cells[cells["shared"]].groupby(["pool", "setting"], as_index=False)
     cells = pd.concat(
         [cells[~cells["shared"]], settings.agg(variance=("variance", "mean"), df=("df", "max"))]

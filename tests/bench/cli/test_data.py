@@ -48,7 +48,7 @@ def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_list_has_everything_a_script_needs(here: Here, paper: None) -> None:
     entries = {each["name"]: each for each in json.loads(here("data", "list", "--json").out)}
-    assert len(entries) == 13
+    assert len(entries) == 14
     for key in ("fingerprints", "classes", "licence", "citation", "homepage", "norms"):
         assert all(key in entry for entry in entries.values())
     assert entries["digits"]["verified"] == "published"

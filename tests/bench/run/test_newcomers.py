@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from repfl.bench.evidence.committed.verify import of_store
-from repfl.bench.grid.recipes import residents
 from repfl.bench.run import cost
 from repfl.bench.run.clients import clients_of
 from repfl.bench.store.store import Store
@@ -58,7 +57,7 @@ def test_the_record_has_their_score_and_holds(store: Store, compute: Compute, me
 
 def test_costs_count_those_who_train() -> None:
     there, some = task(clients=8).cell, task(**CHANGES).cell
-    assert (residents(there.recipe), residents(some.recipe)) == (8, 6)
+    assert (there.recipe.residents, some.recipe.residents) == (8, 6)
     whole, part = (cost.work("fedavg", {}, cell.recipe).samples for cell in (there, some))
     assert part / whole == pytest.approx(0.8 * 6 / 8)
 
