@@ -101,7 +101,7 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 def linked() -> set[str]:
     """Files within the repository that pages link and that are no pages themselves."""
     found: set[str] = set()
-    for page in [*pages(), *ROOT.glob("docs/*.md")]:
+    for page in [*pages(), *ROOT.glob("docs/**/*.md")]:
         for target, _ in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
             path = (page.parent / urllib.parse.unquote(target)).resolve()
             if "://" not in target and path.is_file() and path.is_relative_to(ROOT):

@@ -271,7 +271,7 @@ def plugins_of(path: Path) -> list[str]:
     """Return the plug-ins that a grid file names, which are loaded before the file is checked."""
     try:
         named = tomllib.loads(path.read_text(encoding="utf-8")).get("plugins", [])
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return []  # `read` says what is wrong
     valid = isinstance(named, list) and all(isinstance(each, str) for each in named)
     return [str(path.parent / each) for each in named] if valid else []

@@ -165,7 +165,12 @@ UNKNOWN_MEASURE = "the paper's overlap is normalised, and it does not say how"
 def _judged(printed: Overlap, ours: Sequence[Overlap], scale: str) -> pd.DataFrame:
     """Return the printed overlaps of one α, with ours of the same pair of classes beside them."""
     pairs = ["first", "second"]
-    same = [each.pairs.set_index(pairs)["overlap"] for each in ours if each.alpha == printed.alpha]
+    # drawn classes may give two pairs of clients the same classes: then none is the printed one
+    same = [
+        each.pairs.drop_duplicates(pairs, keep=False).set_index(pairs)["overlap"]
+        for each in ours
+        if each.alpha == printed.alpha
+    ]
     rows = []
     for row, source in zip(printed.pairs.to_dict("records"), printed.sources, strict=True):
         found = [values.get((row["first"], row["second"]), nan) for values in same]

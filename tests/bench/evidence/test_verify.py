@@ -180,9 +180,9 @@ def test_a_run_of_another_platform_may_differ_by_the_noise_of_two_runs(
 
 
 def test_the_noise_of_a_line_is_that_of_its_scale_and_kind_of_partition() -> None:
-    known = committed_runs.read("star-pfl", "smoke")
+    known = committed_runs.read("fedobp", "paper")
     line = next(each for each in known.lines if each.value is not None)
-    assert noise.of_line(line, known) == noise.fitted()[model.pool("smoke", one_partition=True)]
+    assert noise.of_line(line, known) == noise.fitted()[model.pool("paper", one_partition=True)]
 
 
 def test_every_committed_line_holds() -> None:

@@ -46,7 +46,7 @@ def test_texts_are_shown_as_they_are(watched: Watched, folder: Path) -> None:
     page = watched.open(folder / "index.html")
     assert "A <i>paper</i>" in page.locator("h3").first.inner_text()
     page = watched.open(folder / "paper-a" / "table1.html")
-    assert "Less than 1 % of <everything>" in page.locator("main").inner_text()
+    assert "Less than 1 % of <all>" in page.locator("main").inner_text()
 
 
 def test_a_dot_leads_to_its_number_and_the_number_tells_everything(

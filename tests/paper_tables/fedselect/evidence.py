@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from repfl.bench.grid.planned import Planned
+from repfl.paper_tables.fedselect.overlap import PAIRS
 from tests.paper_tables.planned import Invented, Paper
 
 SIZE = 4000
@@ -41,7 +42,8 @@ class Library(Invented):
             return {}
         counts = np.zeros((10, 10), dtype=np.int64)
         mask = np.zeros((10, SIZE + 10), dtype=np.uint16)
-        for client, classes in enumerate(CLASSES):
+        owned = PAIRS if item.scale == "paper" else CLASSES
+        for client, classes in enumerate(owned):
             counts[client, list(classes)] = 5
             start, length = client // 2 * 100, int(share(item) * SIZE)
             mask[client, (start + np.arange(length)) % SIZE] = 3

@@ -94,7 +94,7 @@ def test_overlap_is_intersection_over_union_with_clients_in_the_order_of_their_l
 
 
 def test_clients_with_common_labels_are_told_apart_and_statistics_left_out() -> None:
-    figure = make("fig4")
+    figure = make("fig4", "desk")
     assert isinstance(figure, Figure)
     first = figure.data[(figure.data["alpha"] == "α = 0.05") & (figure.data["side"] == "ours")]
     assert len(first) == 45
