@@ -74,8 +74,8 @@ def findings(evidence: Evidence, alpha: str) -> tuple[str, ...]:
     for momentum, group in frame.groupby("momentum"):
         off = group["difference"]
         parts.append(
-            f"with momentum {momentum} {len(group)} curves, median {off.median():+.2f} points"
-            f" ({off.min():+.2f} to {off.max():+.2f})"
+            f"with momentum {momentum} {len(group)} curve{'s' * (len(group) > 1)}, median"
+            f" {off.median():+.2f} points ({off.min():+.2f} to {off.max():+.2f})"
         )
     if not parts:
         return ()
