@@ -362,8 +362,9 @@ def test_a_plugin_imports_its_neighbours_and_another_folder_has_its_own(tmp_path
         (tmp_path / folder / "helper.py").write_text(f"LR = {number + 1}\n")
         (tmp_path / folder / "mine.py").write_text("import helper\n\nLR = helper.LR\n")
         plugins.load([str(tmp_path / folder / "mine.py")])
-    found = sorted(m.LR for n, m in sys.modules.items() if n.startswith("repfl_plugin_mine_"))
-    assert found == [1, 2]
+    files = {str(tmp_path / folder / "mine.py") for folder in ("first", "second")}
+    found = [m for m in [*sys.modules.values()] if getattr(m, "__file__", None) in files]
+    assert sorted(module.LR for module in found) == [1, 2]
     assert "helper" not in sys.modules
     assert not {str(tmp_path / "first"), str(tmp_path / "second")} & set(sys.path)
 
