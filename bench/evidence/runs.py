@@ -1,7 +1,7 @@
 """The frame `runs`: a row per planned cell, with its settings and what became of it.
 
-A run is a stored record, or else the best committed run. Tables, figures, pages and files read
-these columns; nothing else reads records for them.
+A run is a stored record, or else the best committed run. Tables, figures and pages of a report
+read these columns.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -17,10 +17,14 @@ from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.methods import entry
+from repfl.bench.grid.once import once
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.grid.recipes import recipe_values
 from repfl.bench.store import versions
 from repfl.paper_tables.core.evidence import MEASURED, STALE
+
+if TYPE_CHECKING:
+    from repfl.datasets.core.recipe import Recipe
 
 COLUMNS = {
     "id": "the cell: the SHA-256 of its settings",
@@ -124,19 +128,15 @@ def _run(item: Planned, evidence: CellEvidence) -> dict[str, Any]:
     }
 
 
-_SETTINGS: dict[int, tuple[Any, dict[str, Any]]] = {}
-"""A recipe's columns by its identity, since many cells share it; the recipe is stored too so that
-its id is not reused.
-"""
-
-
 def _settings(cell: Cell) -> dict[str, Any]:
     """Return a cell's settings as columns."""
-    recipe = cell.recipe
-    if id(recipe) not in _SETTINGS:
-        options = flatten(recipe.partition.options, "partition.")
-        _SETTINGS[id(recipe)] = recipe, options | flatten(recipe_values(recipe), "recipe.")
-    return flatten(cell.options, "hp.") | _SETTINGS[id(recipe)][1]
+    return flatten(cell.options, "hp.") | _recipe_columns(cell.recipe)
+
+
+@once
+def _recipe_columns(recipe: Recipe) -> dict[str, Any]:
+    options = flatten(recipe.partition.options, "partition.")
+    return options | flatten(recipe_values(recipe), "recipe.")
 
 
 def _outcome(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError
 from repfl.bench.grid.methods import entry, hyperparameters, options_of, stored_values
+from repfl.bench.grid.once import once
 from repfl.bench.grid.recipes import check_partition, recipe_from, recipe_values, resolved, shape_of
 from repfl.datasets.core.recipe import Recipe
 
@@ -78,9 +79,7 @@ class Cell:
     @property
     def options(self) -> dict[str, Any]:
         """The hyper-parameters as JSON has them; cells of a row share them, so do not change it."""
-        if id(self.hp) not in _OPTIONS:
-            _OPTIONS[id(self.hp)] = (self.hp, stored_values(self.hp))
-        return _OPTIONS[id(self.hp)][1]
+        return _stored_options(self.hp)
 
     @cached_property
     def id(self) -> str:
@@ -100,17 +99,13 @@ class Cell:
         return f"{self.method} on {self.recipe.dataset}, seed {self.seed} ({self.short})"
 
 
+@once
 def _plain_recipe(recipe: Recipe) -> Any:
-    """Return a recipe as plain JSON, made once: the cells of a table share it."""
-    if id(recipe) not in _RECIPES:
-        _RECIPES[id(recipe)] = (recipe, plain(recipe_values(recipe)))
-    return _RECIPES[id(recipe)][1]
+    """Return a recipe as plain JSON."""
+    return plain(recipe_values(recipe))
 
 
-_RECIPES: dict[int, tuple[Recipe, Any]] = {}
-"""By the identity of the recipe, which is stored too so that its id is not reused."""
-_OPTIONS: dict[int, tuple[Any, dict[str, Any]]] = {}
-"""By the identity of the hyper-parameters, which are stored too so that their id is not reused."""
+_stored_options = once(stored_values)
 _HP: dict[tuple[Any, str], Any] = {}
 """Validated hyper-parameters, cached because grids repeat them for every recipe and seed."""
 

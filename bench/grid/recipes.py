@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from repfl.bench.errors import UserError, nearest, one_line, refusal, unknown
 from repfl.bench.grid.dotted_names import leaves
+from repfl.bench.grid.once import once
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.recipe import Recipe, Training
 
@@ -289,11 +290,11 @@ def check_partition(recipe: Recipe) -> None:
 # -- recipes as plain values -----------------------------------------------------------------------
 
 
+@once
 def recipe_values(recipe: Recipe) -> dict[str, Any]:
-    """Return all fields as plain values; computed once per recipe object, which cells share."""
-    if id(recipe) not in _VALUES:
-        _VALUES[id(recipe)] = (recipe, adapter(Recipe).dump_python(recipe, mode="json"))
-    return _VALUES[id(recipe)][1]
+    """Return all fields as plain values."""
+    values: dict[str, Any] = adapter(Recipe).dump_python(recipe, mode="json")
+    return values
 
 
 @lru_cache(maxsize=1024)
@@ -303,7 +304,3 @@ def stored_recipe(text: str) -> Recipe:
     """
     recipe: Recipe = adapter(Recipe).validate_json(text)
     return recipe
-
-
-_VALUES: dict[int, tuple[Recipe, dict[str, Any]]] = {}
-"""By the identity of the recipe, which is stored too so that its id is not reused."""
