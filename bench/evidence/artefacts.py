@@ -39,6 +39,8 @@ class Artefacts:
     """Every record and measured line that artefacts were made from."""
     measured: set[str] = field(default_factory=set)
     """The cells of measured lines."""
+    evidence: dict[str, CellEvidence] = field(default_factory=dict)
+    """By paper, what the artefacts were made from."""
 
 
 def make(planned: Sequence[Planned], library: Library, root: Path | None = None) -> Artefacts:
@@ -51,7 +53,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         published = published_by(paper, made)
         measured = committed_runs.read(paper, items[0].scale, root)
         made.problems += measured.problems
-        cell_evidence = CellEvidence(library, measured)
+        cell_evidence = made.evidence[paper] = CellEvidence(library, measured)
         for item in unique(items):
             _use(item.cell.id, library, measured, made)
         for name in dict.fromkeys(item.artefact for item in items):

@@ -118,8 +118,7 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     import pandas as pd
 
     from repfl.bench.evidence import across_scales, artefacts
-    from repfl.bench.evidence.committed import committed_runs
-    from repfl.bench.evidence.library import CellEvidence, Library
+    from repfl.bench.evidence.library import Library
     from repfl.bench.evidence.runs import runs as runs_of
     from repfl.bench.report import run_details
     from repfl.bench.report.formats import render
@@ -139,7 +138,7 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
         results += made.results
         problems += made.problems
         failed += made.failed
-        evidence = CellEvidence(library, committed_runs.read(items[0].paper, scale))
+        evidence = made.evidence[paper]
         runs |= run_details.describe_runs(items, evidence, request.again)
         cells = runs_of(items, evidence).drop(columns="metrics")
         cells.insert(0, "scale", scale)

@@ -13,7 +13,6 @@ from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
 NAME = "front.png"
-PERCENT = ("%", "percent", "")
 
 
 def judged(numbers: Sequence[Number]) -> list[Number]:
@@ -23,7 +22,7 @@ def judged(numbers: Sequence[Number]) -> list[Number]:
         for n in numbers
         if n.kind not in EXACT
         and n.verdict not in UNJUDGED | {""}
-        and n.unit in PERCENT
+        and n.in_percent
         and n.printed is not None
         and n.ours is not None
     ]

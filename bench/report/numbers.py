@@ -96,6 +96,10 @@ class Number:
     def measured(self) -> bool:
         return self.ours is not None
 
+    @property
+    def in_percent(self) -> bool:
+        return self.unit in ("%", "percent", "")
+
     # -- as readers see them -----------------------------------------------------------------------
 
     @property

@@ -12,10 +12,11 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
-from importlib.metadata import distributions
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repfl.bench.grid.plugins import GROUP
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
 from repfl.datasets.core.cache import data_root
@@ -23,7 +24,6 @@ from repfl.datasets.core.cache import data_root
 NAME = ".inputs.json"
 """The file in a report's folder that holds the digests."""
 SOURCES = ("algorithms", "bench", "datasets", "paper_tables", "repfl")
-ENVIRONMENT = ("COLUMNS", "MPLBACKEND", "MPLCONFIGDIR", "REPFL_CONTRIBUTOR", "LANG", "LC_ALL")
 
 
 class Ending(NamedTuple):
@@ -34,15 +34,17 @@ class Ending(NamedTuple):
 
 
 def digest(request: Any, store: Store, files: Sequence[Path] = ()) -> str:
-    """Return the digest of everything that a report is made from."""
-    root = provenance.ROOT
+    """Return the digest of everything that a report is made from. `files` are plug-ins and grids;
+    a plug-in may import what lies beside it.
+    """
+    root, beside = provenance.ROOT, {file.parent for file in files if file.suffix == ".py"}
     trees = [*(root / name for name in SOURCES), data_root() / "prepared", store.root, *files]
+    trees += sorted(path for folder in beside for path in folder.glob("*") if path.is_file())
     lines = [
         repr(request),
         json.dumps(provenance.commit(), sort_keys=True),
         sys.version,
         *sorted(f"{each.name} {each.version}" for each in distributions()),
-        repr([os.environ.get(name) for name in ENVIRONMENT]),
         *_states(trees),
     ]
     return sha256("\n".join(lines).encode()).hexdigest()
@@ -50,8 +52,11 @@ def digest(request: Any, store: Store, files: Sequence[Path] = ()) -> str:
 
 def ending(out: Path, inputs: str) -> Ending | None:
     """Return how the report in a folder ended, if it is of these inputs and all its files are as
-    they were written; None otherwise.
+    they were written; None otherwise, and where installed packages bring plug-ins, whose files
+    are not known before they are loaded.
     """
+    if entry_points(group=GROUP):
+        return None
     try:
         values = json.loads((out / NAME).read_text("utf-8"))
         same = values["inputs"] == inputs and values["outputs"] == _outputs(out)

@@ -24,7 +24,6 @@ from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
-PERCENT = ("%", "percent", "")
 FRAMES = {
     "numbers": numbers.COLUMNS,
     "runs": {name: text for name, text in runs.COLUMNS.items() if name != "metrics"},
@@ -156,7 +155,7 @@ def _first_screen(
             for s in book.sheets
             for n in s.printed
             if n.kind in (Kind.TRAINED, Kind.LOGGED)
-            and n.unit in PERCENT
+            and n.in_percent
             and n.measured
             and n.printed is not None
         ],

@@ -93,5 +93,11 @@ def test_a_report_is_unchanged_until_an_input_or_a_file_changes(tmp_path: Path) 
     (store.root / "cell" / "record.json").unlink()
     grid.write_text("longer")
     assert unchanged.digest("request", store, [grid]) != before
+    plugin = tmp_path / "plugin" / "mine.py"
+    plugin.parent.mkdir()
+    plugin.write_text("import helper")
+    alone = unchanged.digest("request", store, [plugin])
+    (plugin.parent / "helper.py").write_text("X = 1")
+    assert unchanged.digest("request", store, [plugin]) != alone
     (out / "index.html").unlink()
     assert unchanged.ending(out, before) is None
