@@ -29,9 +29,10 @@ def table(
     """Return a paper's table or figure, such as "fedobp/table3", from own and committed runs; or
     one of `grids`, files of your own, such as "birds/table" of birds.toml.
 
-    Of a table, one row per number: `published`, `ours` and the 95 % interval of its mean from `low`
-    to `high`; their `difference` and its interval from `gap_low` to `gap_high`, which decides the
-    `verdict`; the floor, the seeds and the evidence for ours. Of a figure, the numbers it draws.
+    Of a table, one row per number, with the columns of `numbers.csv`: `printed`, `ours` and the
+    95 % interval of its mean from `low` to `high`; their `difference` and its interval from
+    `difference_low` to `difference_high`, which decides the `verdict`. Of a figure, the numbers it
+    draws.
     Without a scale, the one that has most of its cells. Title, caption, scale and notes are in
     `.attrs`, and so are, as `statistics`, the paired differences of a table's rows to the best.
     """
@@ -137,12 +138,9 @@ def _planned(selection: Selection, scale: str | None, store: Store) -> list[Any]
 
 
 def _table(result: Table) -> pd.DataFrame:
-    """Return a table in long form, with all facts about each number."""
-    frame, columns = result.frame, {each.key: each for each in result.layout.columns}
-    frame = frame.assign(
-        column=frame["column"].map({key: each.name for key, each in columns.items()}),
-        unit=frame["column"].map({key: each.unit for key, each in columns.items()}),
-    )
-    numbers = ["published", "ours", "low", "high", "difference", "gap_low", "gap_high", "verdict"]
-    shown = [*numbers, "floor", "unit", "seeds", "tier", "scale", "reason", "source", "ids"]
-    return frame.set_index(["row", "column"])[shown]
+    """Return the numbers of a table by row and name of the column."""
+    from repfl.bench.report import numbers
+
+    frame = numbers.frame(numbers.of_result(result, {}))
+    named = frame.assign(column=frame["where"]).set_index(["row", "column"])
+    return named.drop(columns=["paper", "artefact", "id", "where"])

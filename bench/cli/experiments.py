@@ -15,7 +15,6 @@ from repfl.bench.cli.options import (
     Results,
     Shard,
     Stale,
-    Style,
     Unmeasured,
     again,
     command,
@@ -23,7 +22,7 @@ from repfl.bench.cli.options import (
     select,
 )
 from repfl.bench.cli.printing import print_json, waiting
-from repfl.bench.errors import FAILED, FINDING, UserError, unknown
+from repfl.bench.errors import FAILED, FINDING, UserError
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from repfl.bench.run.runner import Ending
     from repfl.bench.run.task import Options
     from repfl.bench.store.store import Store
-
-STYLES = ("report", "paper")
 
 
 @grouped
@@ -84,15 +81,13 @@ def run(
 
 
 @grouped
-def report(
-    chosen: Chosen, results: Results = None, out: Out = Path("report"), style: Style = "report"
-) -> int:
+def report(chosen: Chosen, results: Results = None, out: Out = Path("report")) -> int:
     """Write tables (csv, md, tex), figures (png, pdf) and pages from what is stored; without a
     scale, the best evidence that there is for every number.
     """
     from repfl.bench.store.store import Store
 
-    runs, code = _report(chosen, results, out, style)
+    runs, code = _report(chosen, results, out)
     if not runs:
         print(f"nothing computed yet: {command('run', chosen, Store(results))}")
     return code
@@ -189,9 +184,7 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
 # -- reporting -------------------------------------------------------------------------------------
 
 
-def _report(
-    chosen: Chosen, results: Path | None, out: Path, style: str = "report"
-) -> tuple[int, int]:
+def _report(chosen: Chosen, results: Path | None, out: Path) -> tuple[int, int]:
     """Write the report and print its tables; return the number of runs behind it, and the exit
     code.
     """
@@ -199,11 +192,9 @@ def _report(
     from repfl.bench.report import build, unchanged
     from repfl.bench.store.store import Store
 
-    if style not in STYLES:
-        raise unknown("style", style, STYLES)
     store = Store(results)
     files = [Path(path) for path in (*(chosen.plugin or ()), *(chosen.grid or ()))]
-    inputs = unchanged.digest((chosen, str(real_path(store.root)), style), store, files)
+    inputs = unchanged.digest((chosen, str(real_path(store.root))), store, files)
     if (earlier := unchanged.ending(out, inputs)) is not None:
         print(f"report: {real_path(out / 'index.html')}, as written before: nothing has changed")
         return earlier
@@ -211,7 +202,7 @@ def _report(
         request = _request(chosen, store)
         narrowed = bool(chosen.method or chosen.dataset or chosen.column or chosen.cell)
         options = again(chosen.plugin or (), store)
-        request = replace(request, narrowed=narrowed, again=options, style=style)
+        request = replace(request, narrowed=narrowed, again=options)
         written = build.report(request, store, out)
     printing.show_report(written)
     code = FAILED if written.failed else FINDING if written.problems else 0

@@ -82,13 +82,6 @@ Results = Annotated[
     Path | None, typer.Option(help="folder of records (default: REPFL_RESULTS, else ./results)")
 ]
 Out = Annotated[Path, typer.Option(help="folder of the report")]
-Style = Annotated[
-    str,
-    typer.Option(
-        metavar="STYLE",
-        help="of LaTeX tables: report (published, ours, verdict) or paper (ours, to be submitted)",
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Executor = Annotated[
     str | None,

@@ -136,7 +136,7 @@ def _merge_tables(group: Sequence[Table]) -> Table:
         caption=caption,
         scale=scales[0] if len(scales) == 1 else lead.scale,
         notes=tuple(notes),
-        ids=tuple(dict.fromkeys(cell for ids in best["ids"] for cell in ids)),
+        ids=tuple(dict.fromkeys(cell for ids in best["runs"] for cell in ids)),
         frame=best,
         layout=replace(
             lead.layout,
@@ -160,7 +160,7 @@ def _merge_points(with_runs: Sequence[Figure], figures: Sequence[Figure]) -> Fig
     """
     import pandas as pd
 
-    printed = any("published" in each.data for each in with_runs)
+    printed = any("printed" in each.data for each in with_runs)
     first = with_runs[0] if printed else max(with_runs, key=_count_points)  # of equals the highest
     others = [each.stamp for each in with_runs if each is not first]
     notes = (f"Points of other runs ({stamp}) are not drawn." for stamp in others)

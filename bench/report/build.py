@@ -39,7 +39,6 @@ class Request:
     """Whether tables have only the selected rows and columns."""
     again: str = ""
     """The options that commands need for the same plug-ins and records."""
-    style: str = "report"
 
 
 @dataclass
@@ -85,14 +84,10 @@ def write_frames(shown: Sequence[Number], cells: pd.DataFrame, out: Path) -> Non
     """Write the two frames that everything in the report is a function of."""
     from repfl.bench.report import numbers
 
-    table = numbers.frame(shown)
-    frames = {
-        "numbers": table.assign(runs=table["runs"].map(" ".join)),
-        # the options of a partition's rule have a name within the recipe, too
-        "runs": cells.loc[:, [not str(name).startswith("partition.") for name in cells]],
-    }
-    for name, frame in frames.items():
-        text = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    # the options of a partition's rule have a name within the recipe, too
+    kept = cells.loc[:, [not str(name).startswith("partition.") for name in cells]]
+    for name, frame in {"numbers": numbers.frame(shown), "runs": kept}.items():
+        text = numbers.as_csv(frame)
         (out / f"{name}.csv").write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -153,9 +148,9 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
 
     def make_sheet(result: Result) -> ArtefactData:
         fields = _sheet_fields(result.key, planned, runs, request)
-        return sheet_of(result, rows, request.style, logged=_logs(result.paper, rows), **fields)
+        return sheet_of(result, rows, logged=_logs(result.paper, rows), **fields)
 
-    sheets, undrawn = render.write(results, make_sheet, out, request.style)
+    sheets, undrawn = render.write(results, make_sheet, out)
     problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
     return Part(
         sheets,

@@ -160,14 +160,21 @@ def frame(numbers: Iterable[Number]) -> pd.DataFrame:
     return pd.DataFrame([asdict(number) for number in numbers], columns=list(COLUMNS))
 
 
-def of_result(
-    result: Result, printed: Mapping[str, Mapping[str, Any]], style: str = "report"
-) -> tuple[Number, ...]:
+def as_csv(frame: pd.DataFrame) -> str:
+    """Return a frame as csv; of a cell with several values, such as ids of runs, one by one."""
+    values = frame.assign(runs=frame["runs"].map(" ".join)) if "runs" in frame else frame
+    # joined with a part that has no line, a column of numbers becomes one of objects, which would
+    # be written in full
+    exported = values.drop(columns=["by_seed"], errors="ignore").infer_objects()
+    return exported.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+def of_result(result: Result, printed: Mapping[str, Mapping[str, Any]]) -> tuple[Number, ...]:
     """Return the numbers of a table or figure. `printed` are the rows of the published files by
-    their source; in the style `paper`, ours compete with each other alone.
+    their source.
     """
     if isinstance(result, Table):
-        return tuple(_tabled(result, alone=style == "paper"))
+        return tuple(_tabled(result))
     if isinstance(result, Figure):
         numbers = tuple(_pointed(result, printed))
         if result.scale != "smoke":
@@ -176,9 +183,9 @@ def of_result(
     return ()
 
 
-def _tabled(table: Table, *, alone: bool) -> Iterator[Number]:
-    ours = formatting.marks(table, "ours", alone=alone)
-    theirs = formatting.marks(table, "published", alone=alone)
+def _tabled(table: Table) -> Iterator[Number]:
+    ours = formatting.marks(table, "ours")
+    theirs = formatting.marks(table, "printed")
     columns = {column.key: column for column in table.layout.columns}
     cells = [cell for cell in table.frame.to_dict("records") if cell["column"] in columns]
     ids = addressed(f"{slug(cell['row'])}.{slug(cell['column'])}" for cell in cells)
@@ -188,19 +195,10 @@ def _tabled(table: Table, *, alone: bool) -> Iterator[Number]:
             table.paper,
             table.name,
             id_,
-            cell["row"],
-            column.key,
-            column.name,
-            column.unit,
-            column.digits,
-            **_common(cell),
-            printed_as=str(cell["printed"]),
-            low=_finite(cell["low"]),
-            high=_finite(cell["high"]),
-            tier=_text(cell["tier"]),
-            floor=_finite(cell["floor"]),
-            method=_text(cell["method"]),
-            runs=tuple(cell["ids"]),
+            where=column.name,
+            unit=column.unit,
+            digits=column.digits,
+            **_typed(cell),
             ours_mark=ours.get(key, ""),
             printed_mark=theirs.get(key, ""),
         )
@@ -211,7 +209,7 @@ def _pointed(figure: Figure, printed: Mapping[str, Mapping[str, Any]]) -> Iterat
     data = figure.data
     if not {"source", "verdict", "kind", "ours"} <= set(data.columns):
         return
-    cells = data[data["source"] != ""].assign(published_std=nan).to_dict("records")
+    cells = data[data["source"] != ""].to_dict("records")
     rows = [printed.get(str(cell["source"]), {}) for cell in cells]
     names = (
         slug(f"{row.get('method', '')} {row.get('dataset', '')} {row.get('setting', '')}")
@@ -220,29 +218,27 @@ def _pointed(figure: Figure, printed: Mapping[str, Mapping[str, Any]]) -> Iterat
     for cell, row, id_ in zip(cells, rows, addressed(names), strict=True):
         where = ", ".join(filter(None, (str(row.get(k, "")) for k in ("dataset", "setting"))))
         name = str(row.get("method", ""))
-        yield Number(
-            figure.paper, figure.name, id_, name, str(cell["column"]), where, **_common(cell)
-        )
+        place = {"row": name, "column": str(cell["column"])}
+        yield Number(figure.paper, figure.name, id_, where=where, **_typed(cell) | place)
 
 
-def _common(cell: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the fields that numbers of tables and of figures have in common."""
+TEXTS = (
+    "row", "column", "printed_as", "verdict", "mark", "kind", "basis", "tier", "reason", "scale",
+    "method", "source",
+)  # fmt: skip
+VALUES = (
+    "printed", "printed_std", "ours", "std", "low", "high", "difference", "difference_low",
+    "difference_high", "floor",
+)  # fmt: skip
+
+
+def _typed(cell: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what a paper's code says of a number, each field in its type."""
     return {
-        "printed": _finite(cell["published"]),
-        "printed_std": _finite(cell["published_std"]),
-        "ours": _finite(cell["ours"]),
-        "std": _finite(cell["std"]),
-        "seeds": int(cell["seeds"]) if _is_number(cell["seeds"]) else 0,
-        "difference": _finite(cell["difference"]),
-        "difference_low": _finite(cell["gap_low"]),
-        "difference_high": _finite(cell["gap_high"]),
-        "verdict": _text(cell["verdict"]),
-        "mark": _text(cell["mark"]),
-        "kind": _text(cell["kind"]),
-        "basis": _text(cell["basis"]),
-        "reason": _text(cell.get("reason", "")),
-        "scale": _text(cell.get("scale", "")),
-        "source": _text(cell["source"]),
+        **{name: _text(cell.get(name)) for name in TEXTS},
+        **{name: _finite(cell.get(name)) for name in VALUES},
+        "seeds": int(cell["seeds"]) if _is_number(cell.get("seeds")) else 0,
+        "runs": tuple(cell.get("runs", ())),
     }
 
 
@@ -251,7 +247,7 @@ def _or_nan(value: float | None) -> float:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return str(value) if isinstance(value, str) else ""
 
 
 def _is_number(value: Any) -> bool:

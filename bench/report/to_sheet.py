@@ -20,7 +20,7 @@ from repfl.paper_tables.core.statistics.verdict import EXACT
 
 
 def sheet_of(
-    result: Result, printed: Mapping[str, Mapping[str, Any]], style: str = "report", **fields: Any
+    result: Result, printed: Mapping[str, Mapping[str, Any]], **fields: Any
 ) -> ArtefactData:
     """Return an artefact's sheet. `printed` are the rows of the published files by their source."""
     base = {
@@ -41,7 +41,7 @@ def sheet_of(
             **base, numbers=shown, judged=bool(shown), lines=_lines(result.data), alt=result.alt
         )
     return (
-        ArtefactData(**base, **_tabled(as_toy(result), printed, style))
+        ArtefactData(**base, **_tabled(as_toy(result), printed))
         if isinstance(result, Table)
         else ArtefactData(**base)
     )
@@ -69,9 +69,9 @@ def _claim(claim: Claim, printed: Mapping[str, Mapping[str, Any]]) -> ClaimData:
     )
 
 
-def _tabled(table: Table, printed: Mapping[str, Mapping[str, Any]], style: str) -> dict[str, Any]:
+def _tabled(table: Table, printed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields that only tables have."""
-    floors, numbers = formatting.floors(table), of_result(table, printed, style)
+    floors, numbers = formatting.floors(table), of_result(table, printed)
     columns = {column.key: _head(column, floors) for column in table.layout.columns}
     return {
         "remarks": tuple(tables.remarks(table.frame, table.layout.columns)),
@@ -147,8 +147,8 @@ def _is_number(value: Any) -> bool:
 
 # -- toy runs --------------------------------------------------------------------------------------
 
-HIDDEN = {"published": nan, "published_std": nan, "printed": "", "source": "", "difference": nan,
-          "gap_low": nan, "gap_high": nan, "verdict": None, "mark": ""}  # fmt: skip
+HIDDEN = {"printed": nan, "printed_std": nan, "printed_as": "", "source": "", "difference": nan,
+          "difference_low": nan, "difference_high": nan, "verdict": None, "mark": ""}  # fmt: skip
 
 
 def as_toy(table: Table) -> Table:

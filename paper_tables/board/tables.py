@@ -207,7 +207,7 @@ def _line(
         "scale": view.evidence.scale,
         "floor": nan,
         "method": str(cells["method"].iloc[0]) if len(cells) else "",
-        "ids": tuple(done["id"]),
+        "runs": tuple(done["id"]),
     }
 
 

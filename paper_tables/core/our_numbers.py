@@ -69,7 +69,7 @@ def gather(
         "floor": constant_floor(done, floor),
         "method": str(first(cells, "method", "")),
         "tier": tier_of(cells),
-        "ids": tuple(values_of(done, "id")),
+        "runs": tuple(values_of(done, "id")),
         "by_seed": _by_seed(done, values, floor),
     }
 

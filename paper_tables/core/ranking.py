@@ -20,12 +20,12 @@ def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering,
     result, frame = [], paired(frame)
     for column in columns:
         both = frame[
-            (frame["column"] == column.key) & frame["published"].notna() & frame["ours"].notna()
+            (frame["column"] == column.key) & frame["printed"].notna() & frame["ours"].notna()
         ]
         if len(both) < 2 or column.best is None:
             continue
-        winners = [_winners(both, name, column.best) for name in ("published", "ours")]
-        tau = rank_statistics.kendall(list(both["published"]), list(both["ours"]))
+        winners = [_winners(both, name, column.best) for name in ("printed", "ours")]
+        tau = rank_statistics.kendall(list(both["printed"]), list(both["ours"]))
         result.append(Ordering(column.key, len(both), tau, *winners))
     return tuple(result)
 
@@ -48,7 +48,7 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.
         return pd.DataFrame()
     published, ours = (
         paired(frame).pivot(index="row", columns="column", values=side).astype(float)
-        for side in ("published", "ours")
+        for side in ("printed", "ours")
     )
     ranks = rank_statistics.average_ranks(ours)
     means = ours.mean(axis="columns")  # decide between equal ranks

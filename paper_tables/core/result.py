@@ -15,16 +15,13 @@ from matplotlib.figure import Figure as Canvas
 from repfl.paper_tables.core.statistics.intervals import MIN_RUNS
 
 CELL_FIELDS = (
-    "row", "column", "published", "published_std", "printed",
+    "row", "column", "printed", "printed_std", "printed_as",
     "ours", "std", "seeds", "low", "high",
-    "difference", "gap_low", "gap_high", "verdict", "kind", "mark", "basis",
-    "tier", "reason", "scale", "floor", "method", "source", "ids", "by_seed",
+    "difference", "difference_low", "difference_high", "verdict", "kind", "mark", "basis",
+    "tier", "reason", "scale", "floor", "method", "source", "runs", "by_seed",
 )  # fmt: skip
-"""Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound
-ours, `gap_low` and `gap_high` the difference; `kind` is what kind of
-number the published one is, `mark` what stands beside its verdict, `basis` what that rests on;
-`tier` how well ours is founded where it came with the code; `source` is the file and line of the
-published number, `ids` the cells that ours was computed from, `by_seed` each seed's share in it.
+"""Columns of `Table.frame`: those of the frame `numbers` that a paper's code fills in, and each
+seed's share in ours as `by_seed`. Values are in the unit of their table column.
 """
 
 

@@ -86,19 +86,19 @@ def published_row(
 def printed_fields(published: pd.Series | None) -> dict[str, Any]:
     """Return the paper's side of a table cell."""
     if published is None:
-        return {"published": nan, "published_std": nan, "printed": "", "source": ""}
+        return {"printed": nan, "printed_std": nan, "printed_as": "", "source": ""}
     return {
-        "published": published["value"],
-        "published_std": published["std"],
-        "printed": published["mean"],
+        "printed": published["value"],
+        "printed_std": published["std"],
+        "printed_as": published["mean"],
         "source": published["source"],
     }
 
 
 NO_VERDICT = {
     "difference": nan,
-    "gap_low": nan,
-    "gap_high": nan,
+    "difference_low": nan,
+    "difference_high": nan,
     "verdict": None,
     "kind": "",
     "mark": "",
@@ -119,14 +119,14 @@ def conclude(
     `why_incomparable` says why the two sides cannot be compared.
     """
     cell = {**cell, **NO_VERDICT}
-    if not cell["source"] or not isfinite(cell["published"]):
+    if not cell["source"] or not isfinite(cell["printed"]):
         return cell
     printing = printing or Printing()
     ours = Runs(cell["ours"], cell["std"], max(1, cell["seeds"]))
     why_incomparable = why_incomparable or _other_rule(printing.rule, cell.get("rule", ""))
 
     judgement = judge(
-        printing.side(cell["published"], cell["published_std"]),
+        printing.side(cell["printed"], cell["printed_std"]),
         ours,
         kind=kind,
         scale=cell["scale"],
@@ -137,9 +137,9 @@ def conclude(
     )
     compared = judgement.verdict not in UNJUDGED
     return cell | {
-        "difference": cell["ours"] - cell["published"] if compared else nan,
-        "gap_low": judgement.low,
-        "gap_high": judgement.high,
+        "difference": cell["ours"] - cell["printed"] if compared else nan,
+        "difference_low": judgement.low,
+        "difference_high": judgement.high,
         "verdict": str(judgement.verdict),
         "kind": str(kind),
         "mark": _mark(cell, printing) if compared else "",
@@ -165,7 +165,7 @@ def _mark(cell: dict[str, Any], printing: Printing) -> str:
     """Return the mark beside the verdict."""
     # one model for all clients is not compared with a constant of each client's own
     individual = cell["scale"] == "paper" and not cell.get("one_model")
-    at_the_floor = individual and at_floor(cell["published"], cell["floor"])
+    at_the_floor = individual and at_floor(cell["printed"], cell["floor"])
     best_round = printing.rule == cell.get("rule", "") == "max"
     return "; ".join(
         mark for mark, applies in ((AT_FLOOR, at_the_floor), (BEST_ROUND, best_round)) if applies

@@ -57,7 +57,7 @@ def evaluations(
                 log_key = (PRINTED[short], name)
                 printed = float(logged[pick][log_key]) if log_key in logged.index else nan
                 ours = our_numbers.from_rounds(evidence, cells_here, value, "post_agg/pooled")
-                cells.append({"row": row, "column": at(short, when), "published": printed} | ours)
+                cells.append({"row": row, "column": at(short, when), "printed": printed} | ours)
     return pd.DataFrame(cells)
 
 

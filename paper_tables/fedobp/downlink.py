@@ -69,7 +69,7 @@ def draw(sheet: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
         if len(there):
             hollow = style | {"markerfacecolor": "white", "linewidth": 0.6}
             label = f"{DATASETS[short]}, authors' logs"
-            axes.plot(sweeps.nines(there["q"]), there["published"], label=label, **hollow)
+            axes.plot(sweeps.nines(there["q"]), there["printed"], label=label, **hollow)
     axes.set_ylabel("Accuracy (%)")
     sweeps.nines_axis(axes, "downlink, as a share of a full model")
     figure_style.legend_below(canvas, [axes], columns=3)
@@ -106,7 +106,7 @@ def _drop(evidence: Evidence, data: pd.DataFrame) -> Claim:
     """
     rows = select(evidence.published, table="text V-G", metric="stable_downlink_ratio_range")
     logged = points.logs(evidence)
-    in_logs, logged_words = _drops(logged[logged["score"] == "I_O"], "published")
+    in_logs, logged_words = _drops(logged[logged["score"] == "I_O"], "printed")
     in_ours, our_words = _drops(data, "ours")
     return claim(
         "stable-to-nine-tenths",

@@ -96,8 +96,8 @@ def _fact(evidence: Evidence, short: str, name: str) -> dict[str, Any]:
     printed = tables.printed_fields(
         tables.published_row(evidence.published, "I", Place(PRINTED[short], "", name), "")
     )
-    if name == "resolution" and (match := re.match(r"(\d+)x\1$", str(printed["printed"]))):
-        printed["published"] = float(match[1])
+    if name == "resolution" and (match := re.match(r"(\d+)x\1$", str(printed["printed_as"]))):
+        printed["printed"] = float(match[1])
     facts = official().loc[short].to_dict()
     ours = {"samples": facts["samples"], "year": facts["year"], **_shape(planned)}[name]
     cell = {
@@ -218,7 +218,7 @@ def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Return claims on rounding, the abstract's share, and the 18 parameters of section V-D."""
     ours, printed = (
         frame.set_index(["row", "column"])["ours"],
-        frame.set_index(["row", "column"])["published"],
+        frame.set_index(["row", "column"])["printed"],
     )
     settings = [(label, alpha) for label in DATASETS.values() for alpha in ALPHAS]
     printed_counts, counted, masks = (

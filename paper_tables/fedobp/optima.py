@@ -60,7 +60,7 @@ def curve(data: pd.DataFrame, short: str, score: str, further: float = nan) -> p
     extra = set() if isnan(further) else {further}
     quantiles = sorted({*ours.index, *logged.index, *extra})
     frame = ours.reindex(index=quantiles, columns=["ours", "by_seed"])
-    frame = frame.assign(published=logged["published"].reindex(quantiles), column=short)
+    frame = frame.assign(printed=logged["printed"].reindex(quantiles), column=short)
     return frame.assign(row=[f"{q:g}" for q in quantiles]).reset_index(drop=True)
 
 
@@ -101,7 +101,7 @@ def _optimum(
         least=1,
         place="V-D",
         sources=tuple(rows["source"]),
-        remark=f"highest: ours {_top(frame, 'ours')}, logged {_top(frame, 'published')}",
+        remark=f"highest: ours {_top(frame, 'ours')}, logged {_top(frame, 'printed')}",
     )
     return judge(sentence, runs_of(frame), evidence.scale)
 
@@ -225,7 +225,7 @@ def _rise_and_fall(data: pd.DataFrame, scale: str) -> Claim:
                 gaps[f"{DATASETS[str(short)]} {score}"] = values[1:-1].max() - values[[0, -1]].max()
         return gaps
 
-    ours, logged = over_ends("as defined", "ours"), over_ends("as logged", "published")
+    ours, logged = over_ends("as defined", "ours"), over_ends("as logged", "printed")
     return claim(
         "rise-and-fall",
         "Accuracy generally first improves with the quantile and then declines (highest between the"
@@ -242,7 +242,7 @@ def _stable(data: pd.DataFrame, scale: str) -> Claim:
     """Return the claim on the last sentence of section V-D, on the organ data."""
     ours, logged = (
         _spreads(data[data["q"] < 1], version, side)
-        for version, side in (("as defined", "ours"), ("as logged", "published"))
+        for version, side in (("as defined", "ours"), ("as logged", "printed"))
     )
     return claim(
         "stable-on-organs",

@@ -23,7 +23,7 @@ WHY = (
     " process ours falls less or not at all, and a log has 86.36 at q = 0.9999 (README, The"
     " quantile)"
 )
-JUDGED = ("published", *tables.NO_VERDICT, "source")
+JUDGED = ("printed", *tables.NO_VERDICT, "source")
 FIELDS = [
     "column",
     "score",
@@ -109,7 +109,7 @@ def logs(evidence: Evidence) -> pd.DataFrame:
             "version": VERSIONS[1],
             "rounds": settings[0].astype(float),
             "q": settings[1].astype(float),
-            "published": rows["value"],
+            "printed": rows["value"],
             "source": rows["source"],
         }
     )
@@ -153,6 +153,6 @@ def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
         name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name]
         for name in missing
     }
-    cell = row | values | {"scale": scale, "published_std": nan, "seeds": int(values["seeds"])}
+    cell = row | values | {"scale": scale, "printed_std": nan, "seeds": int(values["seeds"])}
     result = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)
     return {name: result[name] for name in tables.NO_VERDICT}

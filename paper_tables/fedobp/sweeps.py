@@ -81,7 +81,7 @@ def draw_sweeps(
     """Draw one panel per data set: ours as lines, the authors' logs as hollow markers."""
     canvas = sheet(11.5, 6.6)
     axes = figure_style.panels(canvas, len(SWEPT), 3)
-    sides = {"published": VERSIONS[1:]} if logged else {}
+    sides = {"printed": VERSIONS[1:]} if logged else {}
     for panel, short in zip(axes, SWEPT, strict=True):
         lines = data[data["column"] == short]
         for index, score in enumerate(SCORES):

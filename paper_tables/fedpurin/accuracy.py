@@ -112,10 +112,10 @@ def fig2(evidence: Evidence) -> Figure:
     """Table 1 as a picture, one panel per data set."""
     rows = TABLE1_ROWS[: len(METHODS)]
     frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES, PRINTING)
-    fields = ["row", "column", "ours", "std", "published", "published_std"]
+    fields = ["row", "column", "ours", "std", "printed", "printed_std"]
     shown = frame[fields].reset_index(drop=True)
     if evidence.scale == "smoke":  # digits stand beside no reported number
-        shown = shown.drop(columns=["published", "published_std"])
+        shown = shown.drop(columns=["printed", "printed_std"])
     return builders.figure(
         evidence,
         (PAPER, "fig2"),
@@ -141,7 +141,7 @@ def draw_dots(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
         panel.set_xticks(range(len(alphas)), [f"α = {a}" for a in alphas])
         panel.set_title(DATASETS[short])
     axes[0].set_ylabel("Accuracy (%)")
-    if "published" in data:
+    if "printed" in data:
         plots.hollow(axes[0], "hollow: reported")
     figure_style.legend_below(canvas, axes)
     return canvas

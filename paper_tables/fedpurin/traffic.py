@@ -250,7 +250,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Return claims of section 4.5 on volumes relative to FedAvg, weighted by the rounds before and
     after β. They depend on training, and on its length.
     """
-    printed, ours = savings(frame, "published"), savings(frame, "ours")
+    printed, ours = savings(frame, "printed"), savings(frame, "ours")
     real = {short for short in DATASETS if not _source(evidence, OURS, short)[1]}
     done = evidence.cells[evidence.cells["row"] == OURS].query("status == 'done'")
     seeds = f"seeds {', '.join(map(str, sorted(set(done['seed']))))}"

@@ -176,8 +176,8 @@ def _judged(printed: Overlap, ours: Sequence[Overlap], scale: str) -> pd.DataFra
         found = [values.get((row["first"], row["second"]), nan) for values in same]
         cell = {
             "column": printed.alpha,
-            "published": row["overlap"],
-            "published_std": nan,
+            "printed": row["overlap"],
+            "printed_std": nan,
             "ours": found[0] if found else nan,
             "std": nan,
             "seeds": int(bool(found) and isfinite(found[0])),

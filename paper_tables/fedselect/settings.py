@@ -71,6 +71,6 @@ def printed_table(evidence: Evidence, table: str, rows: Sequence[Row]) -> pd.Dat
     frame = tables.accuracy_frame(evidence, table, rows, COLUMNS, PLACES, PRINTING)
     judged = (frame["column"] == OFFICE) & frame["verdict"].notna() & frame["ours"].map(isfinite)
     frame.loc[judged, ["verdict", "basis"]] = str(Verdict.OTHER_SCALE), UNTRAINED
-    frame.loc[judged, ["difference", "gap_low", "gap_high"]] = nan
+    frame.loc[judged, ["difference", "difference_low", "difference_high"]] = nan
     frame.loc[judged & (frame["reason"] == ""), "reason"] = UNTRAINED
     return frame

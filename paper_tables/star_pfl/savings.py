@@ -45,7 +45,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 def _per_client_claim(frame: pd.DataFrame, scale: str) -> Claim:
     """Return the claim that the printed number is one client's."""
     ours, printed = (
-        float(wide(frame, side)["axial/comm"]["FedAvg"]) for side in ("ours", "published")
+        float(wide(frame, side)["axial/comm"]["FedAvg"]) for side in ("ours", "printed")
     )
     one = ours / CLIENTS
     answer = abs(one - printed) <= HALF if isfinite(ours) else None
@@ -72,7 +72,7 @@ def _saving(evidence: Evidence, frame: pd.DataFrame, quantity: str) -> Claim:
     what, metric = SAVED[quantity]
     source = select(evidence.published, table="text Abstract", metric=metric)
     bar = stated(source)
-    in_print, ours = (_mean_saving(wide(frame, side), quantity) for side in ("published", "ours"))
+    in_print, ours = (_mean_saving(wide(frame, side), quantity) for side in ("printed", "ours"))
     our_words = f"{ours:.1f} %" if isfinite(ours) else "not run yet"
     return claim(
         metric.replace("_", "-"),
@@ -106,7 +106,7 @@ def _mean_saving(table: pd.DataFrame, quantity: str) -> float:
 def totals(frame: pd.DataFrame, scale: str) -> tuple[str, ...]:
     """Return a note on what the abstract's average hides; reduced runs end before they converge."""
     sides = []
-    for side in ("published", "ours") if scale == "paper" else ("published",):
+    for side in ("printed", "ours") if scale == "paper" else ("printed",):
         costs = {name: total_costs(wide(frame, side), task, "comm") for task, name in TASKS.items()}
         if all(isfinite(cost[OURS]) and isfinite(cost["LotteryFL"]) for cost in costs.values()):
             sides.append(

@@ -71,27 +71,24 @@ def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str
     )
 
 
-def marks(
-    table: Table, side: Literal["ours", "published"], *, alone: bool = False
-) -> dict[tuple[str, str], Mark]:
+def marks(table: Table, side: Literal["ours", "printed"]) -> dict[tuple[str, str], Mark]:
     """Return the best and the second number of every column, at the printed precision; ties share a
-    mark. Beside printed numbers, ours of a smaller scale are not comparable and get none; `alone`,
-    a column's need be of one scale only. Ours over different seeds are not ranked: each seed may
-    partition the data differently.
+    mark. Beside printed numbers, ours of a smaller scale are not comparable and get none. Ours over
+    different seeds are not ranked: each seed may partition the data differently.
     """
     result: dict[tuple[str, str], Mark] = {}
     real = set(table.frame.loc[table.frame["ours"].notna(), "scale"])
-    judged = not alone and (table.frame["source"] != "").any()
+    judged = (table.frame["source"] != "").any()
     if side == "ours" and judged and real - {"paper"}:
         return result
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[
         ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),
-        ["row", "column", side, "scale", "kind", "by_seed"],
+        ["row", "column", side, "kind", "by_seed"],
     ]
     for key, cells in competing.dropna(subset=[side]).groupby("column", sort=False):
         trained = cells.loc[~cells["kind"].isin(EXACT), "by_seed"]
-        if (alone and cells["scale"].nunique() > 1) or (side == "ours" and mixed(trained)):
+        if side == "ours" and mixed(trained):
             continue
         column = ranked[str(key)]
         values = cells[side].astype(float).round(column.digits)

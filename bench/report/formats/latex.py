@@ -1,6 +1,4 @@
-"""A table as LaTeX: ours over the reported number, with the verdict; or ours alone, for a
-user's own paper.
-"""
+"""A table as LaTeX: ours over the reported number, with the verdict."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from textwrap import wrap as fold
 import pandas as pd
 
 from repfl.bench.report.artefact_data import ArtefactData
-from repfl.bench.report.formats.formatting import BLANK, MINUS, PLUS_MINUS
+from repfl.bench.report.formats.formatting import BLANK, MINUS
 from repfl.bench.report.formats.formatting import MARKS as EVIDENCE_MARKS
 from repfl.bench.report.formats.markdown import grid_of
 from repfl.bench.report.numbers import Number
-from repfl.paper_tables.core.statistics.verdict import EXACT, Verdict
+from repfl.paper_tables.core.statistics.verdict import Verdict
 
 WIDTH, ROWS, HEAD = 96, 24, 14
 """Characters beside each other and rows below each other in one LaTeX tabular; characters of a line
@@ -44,17 +42,9 @@ def escape(text: str) -> str:
     return re.sub("|".join(map(re.escape, TEX)), lambda m: TEX[m.group()], text)
 
 
-def latex(sheet: ArtefactData, style: str = "report") -> str:
-    """Return a table for a page with two columns. `paper` has ours alone, without rows and columns
-    that are empty or variants.
-    """
-    if style == "paper":
-        hidden = sheet.aside if sheet.judged else ()
-        shown = grid_of(sheet, _ours, [row for row in sheet.rows if row not in hidden])
-        measured = {number.column for number in sheet.numbers if number.measured}
-        shown = shown[[key for key in shown if key in measured]]
-    else:
-        shown = grid_of(sheet, _both, sheet.rows)
+def latex(sheet: ArtefactData) -> str:
+    """Return a table for a page with two columns."""
+    shown = grid_of(sheet, _text, sheet.rows)
     heads = {head.key: (escape(head.group), _folded(head.label)) for head in sheet.columns}
     parts = []
     for part in _panels(shown):
@@ -73,14 +63,10 @@ def latex(sheet: ArtefactData, style: str = "report") -> str:
     title = title[:1].upper() + title[1:]
     floats = []
     for at, body in enumerate(parts):
-        caption = (
-            f"{title} (continued)."
-            if at
-            else f"{title}. {sheet.caption if style == 'report' else ''}"
-        )
+        caption = f"{title} (continued)." if at else f"{title}. {sheet.caption}"
         label = "" if at else rf"\label{{tab:{sheet.paper}-{sheet.name}}}" + "\n"
         count = r"\addtocounter{table}{-1}" + "\n" if at else ""
-        notes = "" if at else "\n".join(rf"\par {escape(note)}" for note in _notes(sheet, style))
+        notes = "" if at else "\n".join(rf"\par {escape(note)}" for note in _notes(sheet))
         floats.append(
             "\\begin{table*}\n\\centering\n"
             f"{count}\\caption{{{escape(caption.strip())}}}\n{label}\\footnotesize\n{body}{notes}\n"
@@ -115,7 +101,7 @@ def _panels(grid: pd.DataFrame) -> Iterator[pd.DataFrame]:
 MARKS = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
 
 
-def _both(number: Number) -> str:
+def _text(number: Number) -> str:
     """Return ours over the reported number, with a letter for the verdict."""
     ours = MARKS[number.ours_mark] % escape(number.shown)
     if not number.source:
@@ -125,31 +111,10 @@ def _both(number: Number) -> str:
     return rf"\shortstack{{{ours}{f'$^{{{letter}}}$' if letter else ''}\\{reported}}}"
 
 
-def _ours(number: Number) -> str:
-    """Return ours with the standard deviation over seeds."""
-    return MARKS[number.ours_mark] % escape(number.ours_text or BLANK)
-
-
-def _notes(sheet: ArtefactData, style: str) -> Iterator[str]:
+def _notes(sheet: ArtefactData) -> Iterator[str]:
     """Yield the notes below a table."""
-    if style == "report":
-        verdicts = {number.verdict for number in sheet.numbers}
-        letters = [f"{letter}: {word}" for word, letter in LETTERS.items() if word in verdicts]
-        if letters:
-            yield f"Ours (runs) over the reported number. {'; '.join(letters)}."
-        yield from filter(None, [sheet.legend])
-        return
-    done = [number for number in sheet.numbers if number.measured and number.runs]
-    counts = sorted({number.seeds for number in done if PLUS_MINUS in number.ours_text})
-    if counts:
-        yield f"Mean and standard deviation over {' or '.join(map(str, counts))} runs."
-    small = [number for number in done if number.scale != "paper" and number.kind not in EXACT]
-    if small and sheet.of_a_paper:
-        where = "; ".join(dict.fromkeys(number.where for number in small))
-        word = " and ".join(sorted({number.scale for number in small}))
-        yield f"In {where}, numbers are of the {word} scale: not the protocol of the paper."
-    filled = {number.column for number in done}
-    if empty := [head.name for head in sheet.columns if head.key not in filled]:
-        yield f"Left out, without any number: {'; '.join(empty)}."
-    if any(number.ours_mark == "best" for number in sheet.numbers):
-        yield "Best in bold, second underlined, within each column."
+    verdicts = {number.verdict for number in sheet.numbers}
+    letters = [f"{letter}: {word}" for word, letter in LETTERS.items() if word in verdicts]
+    if letters:
+        yield f"Ours (runs) over the reported number. {'; '.join(letters)}."
+    yield from filter(None, [sheet.legend])

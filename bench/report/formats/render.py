@@ -9,50 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
-import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from repfl.bench.errors import with_class
+from repfl.bench.report import numbers
 from repfl.bench.report.artefact_data import ArtefactData
 from repfl.bench.report.formats.latex import latex
 from repfl.bench.report.formats.markdown import markdown
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.result import Absent, Figure, Result, Table
-
-PUBLISHED = (
-    "published", "published_std", "printed", "source",
-    "difference", "gap_low", "gap_high", "verdict", "kind", "mark", "basis",
-)  # fmt: skip
-"""Columns about published numbers, which a table without any leaves out."""
-
-# -- csv -------------------------------------------------------------------------------------------
-
-
-def csv(result: Table | Figure) -> str:
-    """Return the numbers as csv in long form."""
-    if isinstance(result, Figure):
-        return _csv(result.data)
-    labels = {c.key: c.name for c in result.layout.columns}
-    units = {c.key: c.unit for c in result.layout.columns}
-    frame = result.frame.assign(
-        label=result.frame["column"].map(labels),
-        unit=result.frame["column"].map(units),
-        ids=[" ".join(ids) for ids in result.frame["ids"]],
-    )
-    first = ("row", "column", "label", "unit")
-    left_out = () if result.printed else PUBLISHED
-    rest = [c for c in result.frame.columns if c not in (*first, *left_out)]
-    return _csv(frame[[*first, *rest]])
-
-
-def _csv(frame: pd.DataFrame) -> str:
-    # joined with a part that has no line, a column of numbers becomes one of objects, which would
-    # be written in full
-    exported = frame.drop(columns=["by_seed"], errors="ignore")
-    return exported.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
-
 
 # -- files -----------------------------------------------------------------------------------------
 
@@ -61,10 +28,7 @@ SUFFIXES = ("csv", "md", "tex", "svg", "png", "pdf")
 
 
 def write(
-    results: Sequence[Result],
-    make_sheet: Callable[[Result], ArtefactData],
-    out: Path,
-    style: str = "report",
+    results: Sequence[Result], make_sheet: Callable[[Result], ArtefactData], out: Path
 ) -> tuple[list[ArtefactData], dict[str, str]]:
     """Write every form of every artefact; return the sheets, and what failed by `paper/artefact`.
 
@@ -77,7 +41,7 @@ def write(
         stem.parent.mkdir(parents=True, exist_ok=True)
         try:
             sheet = make_sheet(result)
-            written = _write(result, sheet, stem, style)
+            written = _write(result, sheet, stem)
         except OSError:  # the disk's fault, and the end of the whole report
             raise
         except Exception as error:  # one artefact's fault must not cost the others
@@ -96,11 +60,17 @@ def _with_suffix(stem: Path, suffix: str) -> Path:
     return stem.with_name(f"{stem.name}.{suffix}")
 
 
-def _write(result: Result, sheet: ArtefactData, stem: Path, style: str) -> list[Path]:
+def _write(result: Result, sheet: ArtefactData, stem: Path) -> list[Path]:
     """Write every form of one artefact."""
-    texts = {"csv": csv(result)} if isinstance(result, Table | Figure) else {}
+    texts = {}
     if isinstance(result, Table):
-        texts |= {"md": markdown(sheet), "tex": latex(sheet, style)}
+        texts = {
+            "csv": numbers.as_csv(numbers.frame(sheet.numbers)),
+            "md": markdown(sheet),
+            "tex": latex(sheet),
+        }
+    elif isinstance(result, Figure):
+        texts = {"csv": numbers.as_csv(result.data)}
     for suffix, text in texts.items():
         _with_suffix(stem, suffix).write_text(text, encoding="utf-8", newline="\n")
     paths = [_with_suffix(stem, suffix) for suffix in texts]

@@ -125,7 +125,7 @@ def _show_lines(sheets: Sequence[ArtefactData], console: Console) -> None:
     summaries = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
     verdicts = [v for v in overview.STATES if any(s.verdicts[v] for s in summaries.values())]
     grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("artefact", "published", *verdicts, "claims hold", "file"):
+    for name in ("artefact", "printed", *verdicts, "claims hold", "file"):
         side = "left" if name in ("artefact", "file") else "right"
         grid.add_column(name.replace(" ", "\n"), justify=side, no_wrap=True)  # type: ignore[arg-type]
     width = max(12, console.width - 110)

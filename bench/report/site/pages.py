@@ -118,7 +118,6 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "repository": book.repository,
         "bibtex": words.BIBTEX.replace("COMMIT", commit),
         "glossary": words.GLOSSARY,
-        "fields": words.COLUMNS,
         "dots": overview.dots,
         "claim_verdicts": {name: str(verdict) for name, verdict in overview.CLAIMS.items()},
         "desk": formatting.MARKS["desk"],

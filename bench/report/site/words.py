@@ -58,24 +58,6 @@ GLOSSARY = {
     " the paper's way of counting and the bytes on the wire.",
 }
 
-COLUMNS = {
-    "row": "the method, as the table names it",
-    "column": "id of the column; label and unit: its name and unit",
-    "published": "the reported mean; published_std: the reported ±; printed: as printed",
-    "source": "file and line in paper_tables/<paper>/published",
-    "ours": "our mean; std and seeds: standard deviation and number of runs; low and high: its 95 %"
-    " interval with df degrees of freedom",
-    "difference": "ours minus published; gap_low and gap_high: its 95 % interval",
-    "verdict": "reproduced, differs, undecided, not comparable, not measured",
-    "kind": "kind of the published number; mark: a remark; basis: what the verdict rests on",
-    "tier": "measured: ours came with the code; stale: it is of older versions or other data",
-    "reason": "why a number is missing or differs",
-    "scale": "paper: full scale; desk: reduced run; smoke: toy run",
-    "floor": "accuracy of always predicting a client's most frequent class",
-    "method": "the method's name in repfl; ids: the runs behind our number",
-}
-"""Columns of the csv files of tables."""
-
 
 def menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
     papers = [

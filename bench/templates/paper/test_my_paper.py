@@ -18,6 +18,6 @@ def test_every_published_number_has_a_verdict(tmp_path: Path) -> None:
     assert call(["reproduce", *ASKED, *where, "--executor", "inline"]) == 0
     for source in (FOLDER / "published").glob("table*.csv"):
         (file,) = (tmp_path / "report").rglob(source.name)
-        printed = pd.read_csv(file).dropna(subset="published")
+        printed = pd.read_csv(file).dropna(subset="printed")
         assert len(printed) == len(pd.read_csv(source))
         assert set(printed["verdict"]) <= VERDICTS

@@ -84,7 +84,7 @@ def runs_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 def printed_cells(frame: pd.DataFrame) -> dict[Cell, float]:
     """Return the published numbers of a long table by row and column."""
-    cells = zip(frame["row"], frame["column"], frame["published"], strict=True)
+    cells = zip(frame["row"], frame["column"], frame["printed"], strict=True)
     return {(str(row), str(column)): float(value) for row, column, value in cells}
 
 

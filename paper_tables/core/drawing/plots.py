@@ -192,7 +192,7 @@ def dots(
     """
     width = 0.84 / max(1, len(styles))
     positions = np.arange(len(groups), dtype=float)
-    table = values.reindex(columns=["ours", "std", "published", "published_std"])
+    table = values.reindex(columns=["ours", "std", "printed", "printed_std"])
 
     def column(name: str, label: str) -> np.ndarray:
         return np.array([float(table[name].get((label, group), np.nan)) for group in groups])
@@ -200,9 +200,9 @@ def dots(
     for index, (label, style) in enumerate(styles.items()):
         x = positions + (index - (len(styles) - 1) / 2) * width
         base = {"color": style["color"], "fmt": style["marker"], "elinewidth": 1.0}
-        for side, shift, filled in (("published", -0.12, False), ("ours", 0.12, True)):
+        for side, shift, filled in (("printed", -0.12, False), ("ours", 0.12, True)):
             means = column(side, label)
-            deviation = "std" if filled else "published_std"
+            deviation = "std" if filled else "printed_std"
             axes.errorbar(
                 x + shift * width,
                 means,

@@ -206,10 +206,10 @@ def discrimination(frame: pd.DataFrame) -> pd.DataFrame:
     for column, cells in frame[frame["kind"] == Kind.TRAINED].groupby("column", sort=False):
         ours = cells[judged.reindex(cells.index)]
         gaps = np.subtract.outer(
-            ours["ours"].to_numpy(dtype=float), cells["published"].to_numpy(dtype=float)
+            ours["ours"].to_numpy(dtype=float), cells["printed"].to_numpy(dtype=float)
         )
         others = np.not_equal.outer(ours["row"].to_numpy(), cells["row"].to_numpy())
-        half = (ours["gap_high"] - ours["gap_low"]).to_numpy(dtype=float)[:, None] / 2
+        half = (ours["difference_high"] - ours["difference_low"]).to_numpy(dtype=float)[:, None] / 2
         lines[column] = {
             "pairs": int(others.sum()),
             "within the margin": int((others & (np.abs(gaps) <= MARGIN + SLACK)).sum()),

@@ -133,8 +133,8 @@ def test_points_are_of_the_highest_scale_that_has_any() -> None:
 def test_points_of_several_scales_are_all_in_the_data() -> None:
     """Beside published numbers only those of the highest scale are drawn, and a note says so."""
     sources = ["f:1", "f:2", "f:3"]
-    paper = points("paper", [9.0, nan, nan], source=sources, published=1.0)
-    desk = points("desk", [5.0, 6.0, 7.0], source=sources, published=1.0)
+    paper = points("paper", [9.0, nan, nan], source=sources, printed=1.0)
+    desk = points("desk", [5.0, 6.0, 7.0], source=sources, printed=1.0)
     (found,) = across_scales.merged([paper, desk])
     assert isinstance(found, Figure)
     assert found.scale == "paper"

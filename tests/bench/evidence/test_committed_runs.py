@@ -23,11 +23,12 @@ from repfl.bench.evidence.committed.committed_runs import Measured
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
-from repfl.bench.report.formats import render
+from repfl.bench.report import numbers
 from repfl.bench.report.formats.markdown import markdown
 from repfl.bench.report.to_sheet import sheet_of
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Record, Store
+from repfl.paper_tables.core import result
 from repfl.paper_tables.core.result import Absent, Result, Table
 from tests.bench.conftest import GRID, Compute, run_in
 
@@ -77,7 +78,8 @@ def forms(results: list[Result]) -> dict[str, Any]:
         if isinstance(r, Table):  # a line is marked, a record is not
             r = replace(r, frame=r.frame.assign(tier=""))
         page = markdown(sheet_of(r, {})) if isinstance(r, Table) else ""
-        texts[r.key] = (render.csv(r), page, r.caption, r.notes, r.claims)  # type: ignore[arg-type]
+        values = numbers.as_csv(result.frame_of(r))
+        texts[r.key] = (values, page, r.caption, r.notes, r.claims)  # type: ignore[arg-type]
     return texts
 
 

@@ -39,7 +39,7 @@ def table(folder: Path) -> pd.DataFrame:
 def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) -> None:
     said = here("reproduce", *asked(paper), "--executor", "inline")
     assert said.code == 0, said.err
-    printed = table(paper).dropna(subset="published")
+    printed = table(paper).dropna(subset="printed")
     assert len(printed) == 4
     assert set(printed["verdict"]) <= {"differs", "undecided", "reproduced"}
     assert list((paper.parent / "report").rglob("fig1.png"))
@@ -60,7 +60,7 @@ def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) 
     assert here("collect", *collected, "--results", paper.parent / "r").code == 0
     assert (paper / "measured" / "paper.jsonl").exists()
     assert here("report", *asked(paper, "--results", str(paper.parent / "none"))).code == 0
-    assert set(table(paper).dropna(subset="published")["verdict"]) == set(printed["verdict"])
+    assert set(table(paper).dropna(subset="printed")["verdict"]) == set(printed["verdict"])
 
 
 @pytest.mark.parametrize(

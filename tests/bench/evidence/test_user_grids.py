@@ -62,7 +62,7 @@ def test_rows_below_the_floor_are_named(folder: Path) -> None:
     text = (folder / "tests/table1.md").read_text()
     lines = csv.DictReader((folder / "tests/table1.csv").open())
     low = {
-        (line["label"].removesuffix(", accuracy"), line["row"])
+        (line["where"].removesuffix(", accuracy"), line["row"])
         for line in lines
         if line["floor"]
         and float(line["ours"]) < float(line["floor"])

@@ -6,16 +6,14 @@ import re
 import shutil
 import subprocess
 from functools import cache
-from math import nan
 from pathlib import Path
 
 import pytest
 
-from repfl.bench.cli.experiments import STYLES
 from repfl.bench.report import show_text
 from repfl.bench.report.formats import latex as tex
 from repfl.bench.report.formats import markdown as md
-from repfl.bench.report.formats import render
+from repfl.bench.report.numbers import as_csv, frame
 from repfl.bench.report.to_sheet import sheet_of
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
@@ -34,8 +32,8 @@ def markdown(table: Table) -> str:
     return md.markdown(sheet_of(table, {}))
 
 
-def latex(table: Table, style: str = "report") -> str:
-    return tex.latex(sheet_of(table, {}, style), style)
+def latex(table: Table) -> str:
+    return tex.latex(sheet_of(table, {}))
 
 
 @cache
@@ -71,10 +69,9 @@ def faults(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_every_table_of_the_suite_is_well_formed(style: str) -> None:
+def test_every_table_of_the_suite_is_well_formed() -> None:
     assert len(everything()) >= 9
-    found = {table.key: faults(latex(table, style)) for table in everything()}
+    found = {table.key: faults(latex(table)) for table in everything()}
     assert {key: wrong for key, wrong in found.items() if wrong} == {}
     for table in everything():
         for block in markdown(table).split("\n\n"):
@@ -89,32 +86,18 @@ def test_a_wide_table_is_cut_and_keeps_its_number() -> None:
     assert text.count(r"\label{") == 1
 
 
-def test_a_table_to_be_submitted_has_our_numbers_alone() -> None:
-    text = latex(sample.small_table(), "paper")
-    assert r"FedAvg & \underline{85.00 $\pm$ 1.00} &" in text
-    assert r"\textbf{85.83 $\pm$ 0.76}" in text
-    assert not re.search("81.97|Ours, dense|reported|differs|undecided", text)
-    found = {key: value for key, value in sample.FOUND.items() if key[1] != "hard"}
-    gone = {key: (nan, nan, nan) for key in sample.FOUND if key[1] == "hard"}
-    small = sample.small_table(sample.SmallEvidence("desk", found | gone))
-    told = latex(small, "paper")
-    assert r"Left out, without any number: CIFAR-10, $\alpha$ = 0.5." in told
-    assert "numbers are of the desk scale: not the protocol of the paper" in told
-
-
 def test_toy_runs_say_digits_and_stand_beside_no_reported_number() -> None:
     table = sample.small_table(sample.SmallEvidence("smoke"))
     text = markdown(table)
     assert "## digits (for CIFAR-10)" in text
     assert "81.97" not in text
-    assert "81.97" in render.csv(table)
+    assert "81.97" not in as_csv(frame(sheet_of(table, {}).numbers))
     assert "81.97" in markdown(sample.small_table())
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
-@pytest.mark.parametrize("style", STYLES)
-def test_all_tables_compile(tmp_path: Path, style: str) -> None:
-    body = "\n\\clearpage\n".join(latex(table, style) for table in everything())
+def test_all_tables_compile(tmp_path: Path) -> None:
+    body = "\n\\clearpage\n".join(latex(table) for table in everything())
     (tmp_path / "all.tex").write_text(CLASS % body, "utf-8")
     asked = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     told = subprocess.run(asked, cwd=tmp_path, capture_output=True, check=False)

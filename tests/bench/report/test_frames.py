@@ -71,7 +71,7 @@ def test_the_csv_of_a_table_has_the_values_of_the_frame(
         pd.testing.assert_series_equal(
             same["ours"], table["ours"].reindex(same.index).astype(float), check_dtype=False
         )
-        printed = table.get("published", pd.Series(index=table.index, dtype=float))
+        printed = table.get("printed", pd.Series(index=table.index, dtype=float))
         pd.testing.assert_series_equal(
             same["printed"], printed.reindex(same.index).astype(float), check_names=False
         )

@@ -29,13 +29,12 @@ def of_other_seeds() -> Table:
     return replace(table, frame=frame)
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_rows_of_different_seeds_are_not_ranked(alone: bool) -> None:
+def test_rows_of_different_seeds_are_not_ranked() -> None:
     found = of_other_seeds()
-    assert formatting.marks(found, "ours", alone=alone) == {}
-    assert set(formatting.marks(found, "published", alone=alone).values()) == {"best", "second"}
+    assert formatting.marks(found, "ours") == {}
+    assert set(formatting.marks(found, "printed").values()) == {"best", "second"}
     first = replace(found, frame=found.frame.assign(by_seed=[(SeedResult(1, 51.0),)] * 2))
-    assert "best" in formatting.marks(first, "ours", alone=alone).values()
+    assert "best" in formatting.marks(first, "ours").values()
 
 
 def test_a_column_s_floor_is_that_of_the_seeds_which_all_rows_have_and_says_so() -> None:

@@ -182,12 +182,12 @@ def table(**columns: Any) -> pd.DataFrame:
 def test_a_column_tells_how_many_wrong_pairs_its_margin_lets_through() -> None:
     frame = table(
         row=["a", "b", "far", "unmeasured"],
-        published=[80.0, 80.4, 90.0, 80.1],
+        printed=[80.0, 80.4, 90.0, 80.1],
         ours=[80.1, 80.5, 90.1, nan],
-        gap_low=[-0.3, -0.3, -5.0, nan],
-        gap_high=[0.5, 0.5, 5.2, nan],
+        difference_low=[-0.3, -0.3, -5.0, nan],
+        difference_high=[0.5, 0.5, 5.2, nan],
         verdict=["reproduced", "reproduced", "undecided", "not measured"],
     )
     found = discrimination(frame).loc["c"]
     assert found.tolist() == [9, 4, 4]
-    assert discrimination(frame.assign(gap_low=-2.0)).loc["c", "reproduced"] == 0
+    assert discrimination(frame.assign(difference_low=-2.0)).loc["c", "reproduced"] == 0

@@ -21,7 +21,7 @@ def test_fifteen_of_sixteen_counts_of_table_two_match_and_the_other_is_flagged(s
     counts = found.frame[found.frame["column"].str.endswith("/personal")]
     assert Counter(counts["verdict"]) == {"reproduced": 15, "differs": 1}
     wrong = counts[counts["verdict"] == "differs"].iloc[0]
-    told = wrong[["row", "column", "published", "ours"]].tolist()
+    told = wrong[["row", "column", "printed", "ours"]].tolist()
     assert told == ["OrganAMNIST", "0.1/personal", 53, 59]
     assert "README, 28" in wrong["reason"]
     inputs = found.frame[found.frame["column"].str.endswith("/q")]

@@ -38,7 +38,7 @@ def test_the_average_gain_is_judged_where_both_readings_agree(
     rows["Ditto"], rows["FedRep"] = [30.0, 30.0, 20.0, 20.0], [20.0, 20.0, 31.0, 31.0]
     rows["FedSelect"] = [best] * 4
     cells = [
-        {"row": name, "column": key, "published": value, "ours": value}
+        {"row": name, "column": key, "printed": value, "ours": value}
         for name, values in rows.items()
         for key, value in zip(DATASETS, values, strict=True)
     ]

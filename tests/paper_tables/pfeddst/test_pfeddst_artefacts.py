@@ -32,7 +32,7 @@ def test_the_two_printed_accuracies_stand_at_their_methods_last_round() -> None:
     frame = table("table2", "paper").frame
     printed = frame[frame["source"] != ""].set_index(["row", "column"])
     assert list(printed.index) == [("DFedPGP", "cifar100/last"), ("PFedDST", "cifar10/last")]
-    assert list(printed["published"]) == [79.41, 92.25]
+    assert list(printed["printed"]) == [79.41, 92.25]
 
 
 def test_quantities_are_read_off_a_curve() -> None:
@@ -59,7 +59,7 @@ def test_added_rows_stand_aside_and_the_seven_methods_compete() -> None:
 def test_mixed_models_come_from_the_same_runs() -> None:
     rows = ("DFedPGP", "DFedPGP, mixed models")
     own, mixed = (PAPER.cell("table2", row, "cifar10/last") for row in rows)
-    assert own["ids"] == mixed["ids"]
+    assert own["runs"] == mixed["runs"]
     assert own["ours"] != mixed["ours"]
 
 

@@ -21,7 +21,7 @@ SCALES = ("smoke", "desk", "paper")
 
 def test_fractions_are_shown_in_percent_with_verdicts_in_points() -> None:
     cell = PAPER.cell("table2", "Star-PFL", "axial-dir0.01")
-    assert cell["published"] == pytest.approx(92.57)
+    assert cell["printed"] == pytest.approx(92.57)
     assert cell["difference"] == pytest.approx(cell["ours"] - 92.57)
 
 
@@ -29,7 +29,7 @@ def test_validated_and_aggregated_scores_come_from_the_same_runs() -> None:
     found = table("table2", "paper")
     others = ("FedAvg, round by validation", "FedAvg, aggregated, round by validation")
     cells = [PAPER.cell("table2", row, "sagittal-dir1") for row in ("FedAvg", *others)]
-    assert len({cell["ids"] for cell in cells}) == 1
+    assert len({cell["runs"] for cell in cells}) == 1
     assert len({cell["ours"] for cell in cells}) == 3
     assert found.layout.rows[: len(settings.METHODS)] == settings.METHODS
     assert not set(settings.METHODS) & set(found.layout.aside)
