@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from repfl.bench.evidence.planned_evidence import PlannedEvidence
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.planned import Planned, unique
-from repfl.bench.grid.schema import written_out
+from repfl.bench.grid.schema import GridFile, written_out
 from repfl.bench.store.store import Record
 
 if TYPE_CHECKING:
@@ -129,21 +131,42 @@ def _named(result: Result, item: Planned) -> Result:
 
 
 def renderer(item: Planned) -> Callable[[Evidence], Result]:
-    """Return the function that makes an artefact."""
-    name, module = item.artefact, f"repfl.paper_tables.{item.paper.replace('-', '_')}.artefacts"
-    try:
-        renderers = import_module(module).ARTEFACTS
-    except ModuleNotFoundError as error:
-        if item.file and error.name and module.startswith(error.name):
-            from repfl.bench.evidence import user_grids
+    """Return the function that makes an artefact: its paper's own, or else the plain form."""
+    path = item.file or grids.files()[item.paper]
+    file = grids.read(path).file
+    own = _own(item.paper)
+    if wrong := own.keys() - file.artefacts.keys():
+        name = min(wrong)
+        code = path.with_name("artefacts.py")
+        raise UserError(f"{code}: {name!r} is not in the grid; {nearest(name, file.artefacts)}")
+    return own.get(item.artefact) or partial(_plain, (item.paper, item.artefact), file)
 
-            artefact = grids.read(item.file).file.artefacts[name]
-            return partial(user_grids.render, item.paper, name, artefact)
-        raise
-    if name not in renderers:
-        raise UserError(f"{module} has no artefact {name!r}; {nearest(name, renderers)}")
-    function: Callable[[Evidence], Result] = renderers[name]
-    return function
+
+def _own(paper: str) -> Mapping[str, Callable[[Evidence], Result]]:
+    """Return the functions of a paper's `artefacts.py`; none if it has no such file."""
+    package = f"repfl.paper_tables.{paper.replace('-', '_')}"
+    if package not in sys.modules and find_spec(package) is None:
+        return {}
+    if find_spec(f"{package}.artefacts") is None:
+        return {}
+    functions: Mapping[str, Callable[[Evidence], Result]] = import_module(
+        f"{package}.artefacts"
+    ).ARTEFACTS
+    return functions
+
+
+def _plain(key: tuple[str, str], file: GridFile, evidence: Evidence) -> Result:
+    """Return a table or figure of the plain form."""
+    from repfl.paper_tables.core import plain
+    from repfl.paper_tables.core.statistics.verdict import Printing
+    from repfl.paper_tables.core.tables import Place
+
+    artefact = file.artefacts[key[1]]
+    if artefact.kind == "figure":
+        return plain.figure(key, artefact.title, evidence)
+    places = {name: Place(**each.printed) for name, each in file.recipes.items() if each.printed}
+    printing = Printing(**artefact.printing.model_dump())
+    return plain.table(key, artefact.title, evidence, places, printing)
 
 
 # -- every published number is shown somewhere: a mistyped name must not drop one silently ---------
@@ -214,11 +237,11 @@ def misnamed_rows(planned: Sequence[Planned], results: Sequence[Result]) -> Iter
         if labels - {item.row for item in items}:
             continue  # some rows were selected, and the others are rightly empty
         frame = result.frame
-        published = set(frame.loc[frame["source"] != "", "row"])
+        sources = dict(frame.loc[frame["source"] != "", ["row", "source"]].to_numpy()[::-1])
         measured = set(frame.loc[frame["ours"].notna(), "row"])
-        for row in sorted(published - labels - measured):
-            if spare := (labels & set(frame["row"])) - published:
+        for row in sorted(sources.keys() - labels - measured):
+            if spare := (labels & set(frame["row"])) - sources.keys():
                 yield (
-                    f"{result.key}: row {row!r} is not in the grid's {result.name};"
-                    f" {nearest(row, spare)}"
+                    f"{result.paper}/published/{sources[row]}: row {row!r} is not in the grid's"
+                    f" {result.name}; {nearest(row, spare)}"
                 )

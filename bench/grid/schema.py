@@ -133,12 +133,23 @@ class Block(_Strict):
         return self
 
 
+class Printed(_Strict):
+    """What a paper says about the runs behind the accuracies of a table without code of its own."""
+
+    runs: int = Field(default=1, ge=1, description="independent runs behind each mean")
+    deviation: bool = Field(default=False, description="whether its ± is their standard deviation")
+    rule: Literal["", "last", "max", "best-val"] = Field(
+        default="", description="the round that it reports; empty: unknown"
+    )
+
+
 class Artefact(_Strict):
     """One table or figure."""
 
     kind: Literal["table", "figure"]
     title: str
     like: str = Field(default="", description="an artefact whose cells this one shows as well")
+    printing: Printed = Printed()
     cells: list[Block] = []
 
 

@@ -26,6 +26,10 @@ def paper(tmp_path: Path) -> Iterator[Path]:
     plugins.forget_paper("sixth-one")
 
 
+OWN = Path(__file__).parent / "own" / "artefacts.py.txt"
+"""Functions for the same table and figure, as a paper would write them."""
+
+
 def asked(folder: Path, *more: str) -> list[str]:
     where = ["--results", str(folder.parent / "r"), "--out", str(folder.parent / "report")]
     return ["--plugin", str(folder), "--paper", "sixth-one", "--scale", "paper", *more, *where]
@@ -66,7 +70,7 @@ def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (",FedPer,", ",FedPerr,", "is published as 'FedPerr': did you mean FedPer"),
+        (",FedPer,", ",FedPerr,", "'FedPerr' is not in the grid's table1; did you mean FedPer"),
         ("16 clients,FedAvg", "17 clients,FedAvg", "has setting '17 clients': did you mean"),
     ],
 )
@@ -91,7 +95,7 @@ def test_a_folder_without_a_grid_is_no_paper(here: Here, tmp_path: Path) -> None
 
 def test_a_papers_mistakes_are_told_with_file_and_line(here: Here, paper: Path) -> None:
     file = paper / "artefacts.py"
-    file.write_text("import nowhere\n" + file.read_text().replace("from __future__", "# from"))
+    file.write_text("import nowhere\n" + OWN.read_text().replace("from __future__", "# from"))
     said = here("plan", *asked(paper)[:6])
     assert said.code == 2
     assert "artefacts.py:1: ModuleNotFoundError" in said.err
@@ -112,10 +116,9 @@ def test_a_papers_mistakes_are_told_with_file_and_line(here: Here, paper: Path) 
 def test_a_mistake_in_the_table_is_told_with_its_part(
     here: Here, paper: Path, old: str, new: str, code: int, words: str
 ) -> None:
-    file = paper / "artefacts.py"
-    text = file.read_text()
+    text = OWN.read_text()
     assert old in text
-    file.write_text(text.replace(old, new))
+    (paper / "artefacts.py").write_text(text.replace(old, new))
     said = here("report", *asked(paper))
     assert said.code == code
     assert words in said.out + said.err

@@ -1,4 +1,4 @@
-"""Reports of grids of one's own, and of methods that join a table."""
+"""Tables and figures without code: grids of one's own, and methods that join a table."""
 
 from __future__ import annotations
 
