@@ -64,10 +64,20 @@ def _merge(group: Sequence[Result]) -> Result:
     if len(tables) == len(made):
         return replace(_merge_tables(tables), claims=claims)
     figures = [result for result in made if isinstance(result, Figure)]
+    return replace(_drawn(figures), claims=claims)
+
+
+def _drawn(figures: Sequence[Figure]) -> Figure:
+    """Return the figure of one scale: the highest with a point of ours. Beside no printed number it
+    is the one with most points.
+    """
     with_runs = [figure for figure in figures if _count_points(figure)] or figures[:1]
-    if with_runs[0].lines:
-        return replace(_merge_curves(with_runs), claims=claims)
-    return replace(_merge_points(with_runs, figures), claims=claims)
+    printed = any("printed" in figure.data for figure in with_runs)
+    of_curves = "round" in with_runs[0].data
+    first = with_runs[0] if printed or of_curves else max(with_runs, key=_count_points)
+    others = "; ".join(figure.stamp for figure in with_runs if figure is not first)
+    notes = (f"Runs of another size are not drawn ({others}).",) if others else ()
+    return replace(first, notes=(*first.notes, *notes))
 
 
 def _count_points(figure: Figure) -> int:
@@ -75,24 +85,6 @@ def _count_points(figure: Figure) -> int:
     if "ours" in figure.data:
         return int(figure.data["ours"].notna().sum())
     return len(figure.data) if figure.ids else 0
-
-
-def _merge_curves(figures: Sequence[Figure]) -> Figure:
-    """Draw the highest scale; the data have each line from the highest scale that computed it."""
-    import pandas as pd
-
-    first = figures[0]
-    curves = pd.concat([each.data.assign(scale=each.scale) for each in figures], ignore_index=True)
-    best = curves.drop_duplicates(list(first.lines))[[*first.lines, "scale"]]
-    data = curves.merge(best, on=list(best.columns))
-    used = [each for each in figures if (data["scale"] == each.scale).any()]
-    notes = tuple(
-        f"Lines that the {first.scale} scale does not have yet are in the data from smaller runs"
-        f" ({each.stamp}), and not drawn."
-        for each in used[1:]
-    )
-    ids = tuple(dict.fromkeys(cell for each in used for cell in each.ids))
-    return replace(first, ids=ids, data=data, notes=(*first.notes, *notes))
 
 
 def _merge_claims(group: Sequence[Result]) -> tuple[Claim, ...]:
@@ -152,26 +144,3 @@ def _best(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     order = frame.assign(missing=frame["ours"].isna(), order=range(len(frame)))
     chosen = order.sort_values(["missing", "order"]).drop_duplicates(list(keys))
     return chosen.sort_values("order").drop(columns=["missing", "order"]).reset_index(drop=True)
-
-
-def _merge_points(with_runs: Sequence[Figure], figures: Sequence[Figure]) -> Figure:
-    """Draw the highest scale if published numbers are shown, else the scale with most points. The
-    data have every published number at the highest scale that measured it.
-    """
-    import pandas as pd
-
-    printed = any("printed" in each.data for each in with_runs)
-    first = with_runs[0] if printed else max(with_runs, key=_count_points)  # of equals the highest
-    others = [each.stamp for each in with_runs if each is not first]
-    notes = (f"Points of other runs ({stamp}) are not drawn." for stamp in others)
-    drawn = replace(first, notes=(*first.notes, *notes))
-    if not {"source", "ours"} <= set(drawn.data.columns):
-        return drawn
-    published = [
-        each.data[each.data["source"] != ""].assign(scale=each.scale)
-        for each in figures
-        if "source" in each.data
-    ]
-    best = _best(pd.concat(published, ignore_index=True), ["source"])
-    rest = drawn.data[drawn.data["source"] == ""].assign(scale=drawn.scale)
-    return replace(drawn, data=pd.concat([rest, best], ignore_index=True))

@@ -218,7 +218,8 @@ def _pointed(figure: Figure, printed: Mapping[str, Mapping[str, Any]]) -> Iterat
     for cell, row, id_ in zip(cells, rows, addressed(names), strict=True):
         where = ", ".join(filter(None, (str(row.get(k, "")) for k in ("dataset", "setting"))))
         name = str(row.get("method", ""))
-        place = {"row": name, "column": str(cell["column"])}
+        scale = _text(cell.get("scale")) or figure.scale
+        place = {"row": name, "column": str(cell["column"]), "scale": scale}
         yield Number(figure.paper, figure.name, id_, where=where, **_typed(cell) | place)
 
 

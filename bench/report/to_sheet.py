@@ -14,7 +14,6 @@ from repfl.bench.report.artefact_data import ArtefactData, ClaimData, Head, Orde
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.numbers import of_result
 from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.drawing import captions
 from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
 from repfl.paper_tables.core.statistics.verdict import EXACT
 
@@ -115,7 +114,6 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
     if not {"label", "round", "mean", "column"} <= set(data.columns):
         return {}
     panel = "short" if "short" in data else "column"
-    mixed = "scale" in data and data["scale"].nunique() > 1
     panels: dict[str, dict[str, list[list[float]]]] = {}
     for cell in data.dropna(subset=["round"]).to_dict("records"):
         kind = str(cell.get("kind") or "")
@@ -123,8 +121,7 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
         value = cell["mean"] if _is_number(cell["mean"]) else cell.get("value")
         if value is None or not _is_number(value):
             continue
-        what = log or (captions.SCALES.get(cell["scale"], "") if mixed else "")
-        name = f"{cell['label']}{f', {what}' if what else ''}"
+        name = f"{cell['label']}{f', {log}' if log else ''}"
         line = panels.setdefault(str(cell[panel]), {}).setdefault(name, [])
         line.append([float(cell["round"]), round(float(value), 3)])
     return panels

@@ -221,8 +221,6 @@ class Figure(Result):
     data: pd.DataFrame = field(default_factory=pd.DataFrame)
     alt: str = ""
     """Description for readers who cannot see the figure."""
-    lines: tuple[str, ...] = ()
-    """The columns of `data` that name a line, if those of a lower scale may complete them."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,6 @@ def _figure(
         notes=(COHORT, LOGGED, SHORT, *builders.at_scale(evidence, smoke=SAME_DATA), *notes),
         claims=claims,
         findings=findings,
-        lines=LINES,
     )
 
 
