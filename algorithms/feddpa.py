@@ -69,6 +69,7 @@ class HP:
     ),
     year=2023,
     family="mask",
+    needs=("epochs",),
     sends="the whole model (with phases: its update) down and up; masks stay with the clients",
     variants=("threshold=absolute", "training=phases", "threshold=absolute, training=phases"),
     cost=1.9,

@@ -55,7 +55,7 @@ def relative_cost(hp: HP, epochs: float, samples: float) -> float:
     ),
     year=2021,
     family="partial",
-    needs=("head",),
+    needs=("epochs", "head"),
     sends="the body down and up; heads stay",
     variants=("newcomer=global", "head_epochs=0", "final_epochs=10"),
     cost=relative_cost,

@@ -97,6 +97,7 @@ class HP:
     ),
     year=2024,
     family="mask",
+    needs=("epochs",),
     sends="shared entries and a bitmap of them, down and up",
     version=2,
     variants=(

@@ -164,8 +164,8 @@ class FLOCO(FedAvg[HP]):
         """Draw a point of the simplex for every mini-batch of every active client: of all of it, or
         near the client's place after round tau  [K, steps, V].
         """
-        steps = (fed.epochs if epochs is None else epochs) * fed.to_host(fed.steps_per_epoch).max()
-        shape = (max(int(steps), 1), self.hp.endpoints)
+        steps = fed.local_steps if epochs is None else epochs * fed.steps_per_epoch
+        shape = (max(int(fed.to_host(steps).max()), 1), self.hp.endpoints)
         if fed.round > self.hp.tau and purpose != "projection":
             return (places[:, None] + offsets(fed, purpose, shape, self.hp.rho)).to(fed.dtype)
         return points(fed, purpose, shape).to(fed.dtype)

@@ -82,7 +82,7 @@ def relative_cost(hp: HP, epochs: float, samples: float) -> float:
     ),
     year=2025,
     family="decentralised",
-    needs=("p2p", "head"),
+    needs=("epochs", "p2p", "head"),
     sends=(
         "extractors of the chosen peers; everybody's header to everybody; to probe a loss, the"
         " model to the peer and a number back"

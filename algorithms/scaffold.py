@@ -54,7 +54,7 @@ class Scaffold(FedAvg[HP]):
         own = state["c_own"][fed.active]
         end = fed.train(start, step=corrected, models={"c": c, "own": own})
 
-        steps = fed.epochs * fed.steps_per_epoch[:, None]  # [K, 1]
+        steps = fed.local_steps[:, None]  # [K, 1]
         slope = (start - end) / steps.clamp(min=1) / fed.lr
         change = torch.where(learnable & (steps > 0), slope - c, 0.0)
         new = self.upload_and_average(state, fed, end)

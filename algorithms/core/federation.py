@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Unpack, overload
 
@@ -12,18 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core import local_training
-from repfl.algorithms.core.local_training import PASS_BATCH, Pull, Rows
-from repfl.algorithms.core.messages import (
-    Code,
-    Direction,
-    Encoding,
-    Mask,
-    Message,
-    Numbers,
-    Vectors,
-)
-from repfl.algorithms.core.scoring import Scores
+from repfl.algorithms.core import local_training, messages
+from repfl.algorithms.core.local_training import PASS_BATCH, Pull, Rows, Start
+from repfl.algorithms.core.messages import Direction, Encoding, Vectors
+from repfl.algorithms.core.scoring import Scores, count_hits
 from repfl.algorithms.core.sending import Network
 from repfl.algorithms.core.topology import Topology, mix
 from repfl.algorithms.core.training import TrainingProtocol
@@ -32,12 +24,9 @@ from repfl.algorithms.engine.client import Loss, cross_entropy
 from repfl.algorithms.engine.client_data import ClientData, to_device, to_host
 from repfl.algorithms.engine.evaluate import Models
 from repfl.algorithms.engine.model import Model
-from repfl.algorithms.engine.optimiser import Optimiser, learning_rates
-from repfl.algorithms.engine.precision import tensor_cores
+from repfl.algorithms.engine.optimiser import learning_rates
 from repfl.algorithms.engine.rng import Streams
-from repfl.algorithms.engine.training import Inputs, Step, Trained, Trainer
-
-Start = Tensor | Mapping[str, Tensor]
+from repfl.algorithms.engine.training import Step, Trained, Trainer
 
 
 class Federation:
@@ -57,6 +46,7 @@ class Federation:
     * `round`: 1, 2, ... while a method's `round` runs, and 0 in its `init`
     * `params`: the names, kinds and places of the D entries, and masks over them (`Params`)
     * `protocol`: the recipe's training settings; of them `epochs` of a round, `rounds` of the run
+    * `public`: the recipe's unlabelled samples that server and clients have  [P, C, H, W]
     * `classes`: how many there are; `samples`: the training samples of every client
     * `communicated`: mask of what is sent unless a method names a mask: parameters, and batch-norm
       statistics if the recipe says `buffers = global`  [D] bool
@@ -83,11 +73,10 @@ class Federation:
         self.stack, self.precision = stack, precision
         self.model, self.data = model.at(self.device, dtype), data.to(self.device, dtype)
         self.params, self.recipe, self.protocol = self.model.params, recipe, recipe.training
-        self.epochs, self.rounds = self.protocol.epochs, self.protocol.rounds
+        self.rounds = self.protocol.rounds
+        self._rates = learning_rates(self.protocol) if self.protocol.scheduler else []
         self.N, self.D, self.classes = data.clients, self.params.size, data.classes
-        own_statistics = self.protocol.buffers == "local"
-        self.communicated = self.params.learnable | (not own_statistics)
-        self._rates = learning_rates(self.protocol) if self.protocol.scheduler else None
+        self.communicated = self.params.learnable | (self.protocol.buffers == "global")
         self.round = 0
         self.all_clients = torch.arange(self.N, device=self.device)
         self.samples = [len(part) for part in data.train]
@@ -113,13 +102,13 @@ class Federation:
         """Number of active clients."""
         return len(self.active_ids)
 
-    def set_active(self, clients: Iterator[int] | range | list[int]) -> None:
+    def set_active(self, clients: Iterable[int]) -> None:
         """Set the active clients by their ids."""
         self.active_ids = list(clients)
         self.active = to_device(torch.tensor(self.active_ids, dtype=torch.int64), self.device)
 
     @contextmanager
-    def as_active(self, clients: Iterator[int] | range | list[int]) -> Iterator[None]:
+    def as_active(self, clients: Iterable[int]) -> Iterator[None]:
         """Context manager: make other clients the active ones."""
         before = self.active_ids
         self.set_active(clients)
@@ -131,20 +120,38 @@ class Federation:
     @property
     def lr(self) -> float:
         """The protocol's learning rate in this round."""
-        if self._rates is not None:
-            return self._rates[max(self.round - 1, 0)]
-        return self.protocol.lr * self.protocol.lr_decay ** max(self.round - 1, 0)
+        done = max(self.round - 1, 0)
+        decayed = self.protocol.lr * self.protocol.lr_decay**done
+        return self._rates[done] if self._rates else decayed
 
     @property
     def n_train(self) -> Tensor:
         """Training samples of the active clients  [K]."""
-        held = torch.tensor([self.samples[client] for client in self.active_ids], dtype=torch.int64)
-        return to_device(held, self.device)
+        return self._counts([self.samples[client] for client in self.active_ids])
 
     @property
     def steps_per_epoch(self) -> Tensor:
         """Mini-batches in an epoch of the active clients  [K]."""
         return steps_per_epoch(self.n_train, self.protocol.batch, self.protocol.skip_single)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of a round, of methods that divide them: they have "epochs" in their `needs`."""
+        return local_training.whole_epochs(self.protocol)
+
+    @property
+    def local_steps(self) -> Tensor:
+        """Mini-batches of a round's local training of the active clients  [K]."""
+        whole = local_training.schedule(self)
+        return self._counts([whole.length(self.samples[client]) for client in self.active_ids])
+
+    def _counts(self, of_clients: list[int]) -> Tensor:
+        return to_device(torch.tensor(of_clients, dtype=torch.int64), self.device)
+
+    @property
+    def public(self) -> Tensor:
+        """Unlabelled samples that the server and all clients have  [P, C, H, W]."""
+        return self.data.public_inputs
 
     @property
     def class_counts(self) -> Tensor:
@@ -193,11 +200,7 @@ class Federation:
     @property
     def weights(self) -> Tensor:
         """The protocol's weights of the active clients, which sum to one  [K]."""
-        held = [self.samples[client] for client in self.active_ids]
-        if self.protocol.weighting != "samples" or not any(held):
-            held = [1] * self.K
-        counts = to_device(torch.tensor(held), self.device)
-        return (counts.double() / sum(held)).to(self.dtype)
+        return local_training.weights(self)
 
     def mean(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the weighted mean over clients; weights need not sum to one  [K, D] -> [D]."""
@@ -244,7 +247,7 @@ class Federation:
         assert isinstance(sent, Vectors)
         return mix(sent.values, mixing.to(x.dtype), sent.mask, renormalise=renormalise)
 
-    def _send(self, direction: Direction, message: Message) -> Tensor:
+    def _send(self, direction: Direction, message: messages.Message) -> Tensor:
         return self.network.send(direction, message, self.active_ids, self.active)
 
     def _vectors(self, x: Tensor, mask: Tensor | None, **how: Any) -> Vectors:
@@ -271,22 +274,24 @@ class Federation:
         bits goes along.
         """
         shape = x.shape[1:] if direction == "up" or each else x.shape
-        return self._send(direction, Numbers(x, shape, floats, rows))
+        return self._send(direction, messages.Numbers(x, shape, floats, rows))
 
     def send_mask(
-        self, direction: Direction, mask: Tensor, domain: Tensor, *, code: Code = "bitmap"
+        self, direction: Direction, mask: Tensor, domain: Tensor, *, code: messages.Code = "bitmap"
     ) -> Tensor:
         """Send a mask over `domain` [D] and return it  [D] or [K, D] bool.
 
         For a receiver that computes with the mask; the values themselves follow without a code.
         """
-        return self._send(direction, Mask(mask, domain, code))
+        return self._send(direction, messages.Mask(mask, domain, code))
 
     def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
         """Send `floats` numbers from client j to every other client i with `graph[i, j]`, and
         return them  [N, ...], [N, N] bool.
         """
-        return self.network.send_peers(Numbers(x, x.shape[1:], floats, graph=graph)).received()
+        return self.network.send_peers(
+            messages.Numbers(x, x.shape[1:], floats, graph=graph)
+        ).received()
 
     # -- local training ----------------------------------------------------------------------------
 
@@ -328,13 +333,10 @@ class Federation:
 
         The last result is scored as `pre_agg`, unless `scored` is False or the method scores it.
         """
-        named = {"params": params} if isinstance(params, Tensor) else params
-        reference = dict(models or {}) | ({"anchor": pull[0]} if pull else {})
-        inputs = Inputs(named, extras or {}, reference, trainable, keep or ())
-        plans, optimiser = local_training.training_plan(self, inputs, epochs=epochs, **options)
         work = step or local_training.descend(loss, pull)
-        with tensor_cores(self.precision, self.device):
-            done = self.run_training(work, plans, inputs, optimiser)
+        models = dict(models or {}) | ({"anchor": pull[0]} if pull else {})
+        how: dict[str, Any] = {"trainable": trainable, "keep": keep or (), "epochs": epochs}
+        done = local_training.train(self, work, params, models, extras or {}, **how, **options)
         if scored:
             self.trained_rows.add(self.active_ids, done.params)
         return done.params if keep is None else done
@@ -367,9 +369,7 @@ class Federation:
         clients), or those at the positions `pick[r]`.
         """
         plans = local_training.passes(self, split, of, pick, batch)
-        inputs = Inputs(params, extras or {}, trainable=trainable)
-        with tensor_cores(self.precision, self.device):
-            return self.trainer.run(step, plans, inputs, Optimiser(self.lr))
+        return local_training.visit(self, step, plans, params, extras or {}, trainable)
 
     # -- what is recorded --------------------------------------------------------------------------
 
@@ -394,7 +394,4 @@ class Federation:
     def count_mask(self, name: str, hits: Tensor) -> None:
         """Count over the rounds where `hits` ([K, D] or [D]) is true, if the recipe asks for it."""
         if name in self.recipe.evaluation.tallies:
-            rows = hits.dim() == 2
-            shape = (self.N, hits.shape[1]) if rows else hits.shape
-            empty = torch.zeros(shape, dtype=torch.int32, device=self.device)
-            self.masks_counted.setdefault(name, empty)[self.active if rows else ...] += hits
+            count_hits(self.masks_counted, name, hits, self.active, self.N)

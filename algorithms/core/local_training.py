@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.training import cohort_size
+from repfl.algorithms.core.training import Training, cohort_size
 from repfl.algorithms.engine.batches import Batch, Plan, Schedule, plan_batches, plan_pass
 from repfl.algorithms.engine.client import Client, Loss
+from repfl.algorithms.engine.client_data import to_device
 from repfl.algorithms.engine.optimiser import Optimiser
+from repfl.algorithms.engine.precision import tensor_cores
 from repfl.algorithms.engine.rng import cohort, flbench_cohort
-from repfl.algorithms.engine.training import Inputs, Step
+from repfl.algorithms.engine.training import Inputs, Step, Trained
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.federation import Federation
 
 PASS_BATCH = 500
 Pull = tuple[Tensor, float]
+Start = Tensor | Mapping[str, Tensor]
 KEPT = ("last_grad", "epochs", "models", "extras", "collected")
 ORDER = ("first_epoch", "steps", "stream")
 OPTIONS = ("loss", "step", "pull", "models", "extras", "trainable", "keep", "epochs", "scored")
@@ -34,6 +37,64 @@ def draw_cohort(fed: Federation, round_: int) -> list[int]:
     return cohort(fed.streams, fed.N, size, round_).tolist()
 
 
+def whole_epochs(training: Training) -> int:
+    """Return the epochs of a round; refuse steps, and fractions of epochs."""
+    if training.epochs is None or not training.has_whole_epochs:
+        raise ValueError("the method divides epochs, and training.epochs is no whole number")
+    return int(training.epochs)
+
+
+def weights(fed: Federation) -> Tensor:
+    """Return the protocol's weights of the active clients  [K]."""
+    held = [fed.samples[client] for client in fed.active_ids]
+    if fed.protocol.weighting != "samples" or not any(held):
+        held = [1] * fed.K
+    counts = to_device(torch.tensor(held), fed.device)
+    return (counts.double() / sum(held)).to(fed.dtype)
+
+
+def train(
+    fed: Federation,
+    step: Step,
+    params: Start,
+    models: Mapping[str, Tensor],
+    extras: Mapping[str, Tensor],
+    *,
+    trainable: Tensor | None,
+    keep: tuple[str, ...],
+    **options: Any,
+) -> Trained:
+    """Train the active clients; see `fed.train`."""
+    named = {"params": params} if isinstance(params, Tensor) else params
+    inputs = Inputs(named, extras, models, trainable, keep)
+    plans, optimiser = training_plan(fed, inputs, **options)
+    with tensor_cores(fed.precision, fed.device):
+        return fed.run_training(step, plans, inputs, optimiser)
+
+
+def visit(
+    fed: Federation,
+    step: Step,
+    plans: list[Plan],
+    params: Mapping[str, Tensor],
+    extras: Mapping[str, Tensor],
+    trainable: Tensor | None,
+) -> Trained:
+    """Run a step over passes; see `fed.for_each_batch`."""
+    inputs = Inputs(params, extras, trainable=trainable)
+    with tensor_cores(fed.precision, fed.device):
+        return fed.trainer.run(step, plans, inputs, Optimiser(fed.lr))
+
+
+def schedule(
+    fed: Federation, epochs: int | None = None, first_epoch: int = 0, stream: str = "batches"
+) -> Schedule:
+    """Return the schedule of a local training: of a whole round's, or of so many epochs."""
+    p = fed.protocol
+    length, steps = (p.epochs or 0, p.steps) if epochs is None else (epochs, None)
+    return Schedule(stream, fed.round, length, first_epoch, p.batch, p.skip_single, steps)
+
+
 def training_plan(
     fed: Federation,
     inputs: Inputs,
@@ -45,7 +106,6 @@ def training_plan(
     **optimiser: Any,
 ) -> tuple[list[Plan], Optimiser]:
     """Return the batches of the active clients and the optimiser; refuse what is not valid."""
-    p = fed.protocol
     for name, model in inputs.params.items():
         if model.shape != (fed.K, fed.D):
             raise ValueError(
@@ -54,14 +114,13 @@ def training_plan(
             )
     if wrong := [name for name in inputs.keep if name not in KEPT]:
         raise ValueError(f"fed.train cannot keep {wrong[0]!r}; valid: {', '.join(KEPT)}")
-    usual = replace(Optimiser.of(p), lr=fed.lr)
+    usual = replace(Optimiser.of(fed.protocol), lr=fed.lr)
     if unknown := optimiser.keys() - vars(usual).keys():
         valid = ", ".join((*OPTIONS, *ORDER, *(f.name for f in fields(usual))))
         raise TypeError(f"fed.train has no option {min(unknown)!r}; valid: {valid}")
-    count = p.epochs if epochs is None else epochs
-    schedule = Schedule(stream, fed.round, count, first_epoch, p.batch, p.skip_single)
+    batches = schedule(fed, epochs, first_epoch, stream)
     plans = [
-        plan_batches(fed.data, fed.streams, client, schedule).first(steps)
+        plan_batches(fed.data, fed.streams, client, batches).first(steps)
         for client in fed.active_ids
     ]
     return plans, replace(usual, **optimiser)

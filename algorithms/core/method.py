@@ -27,7 +27,8 @@ State = dict[str, Tensor]
 hashing come for free.
 """
 
-Need = Literal["bn", "head", "p2p"]
+Need = Literal["bn", "epochs", "head", "p2p", "public"]
+"""Normalisation layers, whole epochs to divide, a head, neighbours, public samples."""
 Chosen = TypeVar("Chosen")
 """The class of a method's hyper-parameters."""
 M = TypeVar("M", bound="Method[Any]")

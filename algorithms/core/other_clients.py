@@ -27,7 +27,7 @@ def newcomer_federation(fed: Federation, newcomers: ClientData) -> Federation:
     """
     parts = {name: getattr(newcomers, name) for name in ("train", "test", "val")}
     assert fed.recipe.newcomers is not None
-    training = replace(fed.recipe.training, epochs=fed.recipe.newcomers.epochs)
+    training = replace(fed.recipe.training, epochs=fed.recipe.newcomers.epochs, steps=None)
     late = _other(fed, replace(fed.data, **parts), replace(fed.recipe, training=training))
     late.begin(fed.round, all_clients=True, due=("newcomers",))
     return late

@@ -72,3 +72,13 @@ class Scores:
         with tensor_cores(self.precision, self.data.labels.device):
             hits = count_correct(self.model, models, self.data, parts, self.stack, logits)
         return hits, torch.tensor([len(part) for part in parts])
+
+
+def count_hits(
+    counts: dict[str, Tensor], name: str, hits: Tensor, clients: Tensor, everyone: int
+) -> None:
+    """Add where `hits` ([K, D] or [D]) is true to the counts [N, D] or [D] of a name."""
+    rows = hits.dim() == 2
+    shape = (everyone, hits.shape[1]) if rows else hits.shape
+    empty = torch.zeros(shape, dtype=torch.int32, device=hits.device)
+    counts.setdefault(name, empty)[clients if rows else ...] += hits

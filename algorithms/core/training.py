@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(strict=True, extra="forbid")
@@ -33,12 +33,16 @@ class FromTorch:
     )
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=STRICT, kw_only=True)
 class Training:
     """Local training and the number of rounds."""
 
     rounds: int = Field(ge=1, description="communication rounds")
-    epochs: int = Field(ge=0, description="local epochs per round")
+    epochs: int | float | None = Field(
+        default=None,
+        ge=0,
+        description="local epochs per round; 0.5 is the first half of an epoch's mini-batches",
+    )
     batch: int = Field(ge=1, description="mini-batch size")
     lr: float = Field(gt=0, description="learning rate")
     momentum: float = Field(
@@ -71,6 +75,26 @@ class Training:
         "a schedule of torch.optim.lr_scheduler, which steps after every round and sets the"
         " learning rate alone; None: lr_decay",
     )
+    steps: int | None = added_later(
+        None, "local steps per round instead of epochs: as many mini-batches for every client", ge=1
+    )
+
+    @model_validator(mode="after")
+    def _has_one_length(self) -> Training:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("set one of epochs and steps")
+        return self
+
+    @property
+    def has_whole_epochs(self) -> bool:
+        """Whether methods can divide a round's epochs."""
+        return self.epochs is not None and self.epochs == int(self.epochs)
+
+    def epochs_of(self, samples: float) -> float:
+        """Return the epochs that a round's training of so many samples takes."""
+        if self.steps is not None:
+            return self.steps * self.batch / max(samples, 1)
+        return self.epochs or 0
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import count
+from math import ceil
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +14,8 @@ from torch import Tensor
 from repfl.algorithms.engine.client_data import ClientData, to_device
 from repfl.algorithms.engine.params import Tensors
 from repfl.algorithms.engine.rng import Streams
+
+Number = TypeVar("Number", int, Tensor)
 
 
 class Batch(NamedTuple):
@@ -27,10 +31,20 @@ class Schedule:
 
     stream: str
     round: int
-    epochs: int
+    epochs: float
     first_epoch: int
     batch: int
     skip_single: bool
+    steps: int | None = None
+    """How many batches there are, instead of `epochs`."""
+
+    def length(self, samples: int) -> int:
+        """Return the number of batches of a client with so many samples."""
+        of_epoch = steps_per_epoch(samples, self.batch, self.skip_single)
+        if self.steps is not None:
+            return self.steps if of_epoch else 0
+        # 0.1 * 30 is a little more than 3
+        return ceil(round(self.epochs * of_epoch, 9))
 
 
 @dataclass(frozen=True)
@@ -75,10 +89,12 @@ class Plan:
 def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Schedule) -> Plan:
     """Plan epochs: each is one random order, cut into batches; the last one may be short."""
     samples = data.train[client]
-    index, epochs, drawn = [], [], []
-    for epoch in range(
-        schedule.first_epoch, schedule.first_epoch + schedule.epochs if len(samples) else 0
-    ):
+    length = schedule.length(len(samples))
+    index: list[Tensor] = []
+    epochs, drawn = [], []
+    for epoch in count(schedule.first_epoch):
+        if len(index) >= length:
+            break
         address = (schedule.round, client, epoch)
         order = samples[streams.permutation(len(samples), schedule.stream, *address)]
         draws = (
@@ -95,14 +111,15 @@ def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Sche
             drawn.append(
                 {k: torch.from_numpy(v[start : start + schedule.batch]) for k, v in draws.items()}
             )
-    return Plan(index, epochs, drawn, (schedule.round, client, schedule.first_epoch))
+    plan = Plan(index, epochs, drawn, (schedule.round, client, schedule.first_epoch))
+    return plan.first(length)
 
 
-def steps_per_epoch(samples: Tensor, batch: int, skip_single: bool) -> Tensor:
-    """Count the mini-batches of an epoch of clients with so many samples  [K]."""
+def steps_per_epoch(samples: Number, batch: int, skip_single: bool) -> Number:
+    """Count the mini-batches of an epoch of a client, or several, with so many samples."""
     if batch == 1 and skip_single:
-        return torch.zeros_like(samples)
-    return samples // batch + (samples % batch > int(skip_single)).long()
+        return samples * 0
+    return samples // batch + 1 * (samples % batch > int(skip_single))
 
 
 def plan_pass(samples: Tensor, batch: int) -> Plan:

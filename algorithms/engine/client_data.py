@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -65,6 +65,7 @@ class ClientData:
     shape: tuple[int, int, int] | None = None  # (C, H, W) that images are repeated and padded to
     augment: Augmentation | None = None
     kind: Kind = "images"
+    public: Tensor | None = None  # [P, H, W, C] like `images`: unlabelled, of no client
     ready: Tensor | None = field(default=None, init=False)
     """All images normalised  [n, H, W, C], where a device has room for them."""
 
@@ -96,6 +97,16 @@ class ClientData:
         shape = self.images.shape[1:]
         return self.scale.expand(shape).contiguous(), self.shift.expand(shape).contiguous()
 
+    @cached_property
+    def public_inputs(self) -> Tensor:
+        """The public samples, normalised."""
+        if self.public is None:
+            raise ValueError(
+                "the recipe has no public samples: public = { samples = 500 } holds some out"
+            )
+        pool = replace(self, images=self.public, public=None, augment=None)
+        return pool.inputs(torch.arange(len(self.public), device=self.public.device))
+
     def to(self, device: torch.device, dtype: torch.dtype) -> ClientData:
         """The same data on a device; nothing is copied when they are there already."""
         fields: dict[str, Any] = {
@@ -106,6 +117,7 @@ class ClientData:
         }  # orders are drawn there
         fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
         fields |= {name: getattr(self, name) for name in ("classes", "shape", "augment", "kind")}
+        fields["public"] = None if self.public is None else self.public.to(device)
         there = ClientData(**fields)
         if self.augment is None and self.kind != "tokens":
             object.__setattr__(there, "ready", there._normalised())

@@ -38,7 +38,7 @@ def toy_data(
         torch.arange(stops[-1] + i * test, stops[-1] + (i + 1) * test) for i in range(len(sizes))
     ]
     empty = [torch.arange(0) for _ in sizes]
-    scale = torch.full((1,), 1 / 255)
+    scale, public = torch.full((1,), 1 / 255), rng.integers(0, 256, (12, 8, 8, 1))
     return ClientData(
         torch.from_numpy(images),
         torch.from_numpy(labels),
@@ -48,6 +48,7 @@ def toy_data(
         scale,
         -0.5 * torch.ones(1),
         classes,
+        public=torch.from_numpy(public.astype(np.uint8)),
     )
 
 

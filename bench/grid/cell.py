@@ -188,6 +188,10 @@ def unmet(cell: Cell) -> str:
         return f"{cell.method} needs normalisation layers, and {recipe.model} has none"
     if "p2p" in needs and recipe.residents < 2:
         return f"{cell.method} needs neighbours, and there is one client"
+    if "epochs" in needs and not recipe.training.has_whole_epochs:
+        return f"{cell.method} divides a round's epochs, and training.epochs is no whole number"
+    if "public" in needs and recipe.public is None:
+        return f"{cell.method} needs public samples: public = {{ samples = 500 }} in the recipe"
     return ""
 
 

@@ -47,7 +47,7 @@ def clients_of(cell: Cell) -> Clients:
     partition_seed = recipe.partition.seed_in(cell.seed)
     newcomer_seed = None if recipe.newcomers is None else cell.seed
     names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
-    fields = {name: cell.json["recipe"].get(name) for name in (*names, "newcomers")}
+    fields = {name: cell.json["recipe"].get(name) for name in (*names, "public", "newcomers")}
     key = canonical([fields, prepared.fingerprints, partition_seed, newcomer_seed])
     if key not in _CACHE:
         while len(_CACHE) >= MAX_CACHED:
@@ -105,6 +105,7 @@ def _engine_view(recipe: Recipe, prepared: Prepared, splits: ClientSplits) -> Cl
     description = prepared.description
     norm = description.norms[recipe.norm]
     mean, std = np.asarray(norm.mean, dtype=np.float64), np.asarray(norm.std, dtype=np.float64)
+    public = None if splits.public is None else torch.from_numpy(prepared.images[splits.public])
     parts = {
         name: [torch.from_numpy(index) for index in getattr(splits, name)]
         for name in ("train", "test", "val")
@@ -118,6 +119,7 @@ def _engine_view(recipe: Recipe, prepared: Prepared, splits: ClientSplits) -> Cl
         shape=recipe.input,
         augment=AUGMENTATIONS[recipe.augment],
         kind=description.kind,
+        public=public,
         **parts,
     )
 

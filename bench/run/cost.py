@@ -164,7 +164,7 @@ def _tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Recipe) -> float 
     if not with_hp(method_entry.cls, hyperparameters(method, dict(hp))).personalizes:
         return None
     epochs = hp.get("final_epochs") or hp.get("epochs")
-    return float(recipe.training.epochs if epochs is None else epochs)
+    return recipe.training.epochs_of(samples_of(recipe)[0]) if epochs is None else float(epochs)
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,8 @@ def work(method: str, hp: Mapping[str, Any], recipe: Recipe) -> Work:
     visits = cohort * training.rounds
     tuning = _tuning_epochs(method, hp, recipe)
     cohorts, whole = _scorings(recipe, tuning is not None)
-    epochs = training.epochs * visits + (tuning or 0.0) * whole * everyone
     trains_on, scored_on = samples_of(recipe)
+    epochs = training.epochs_of(trains_on) * visits + (tuning or 0.0) * whole * everyone
     return Work(
         epochs * _batches(recipe),
         epochs * trains_on * train,
@@ -219,7 +219,8 @@ def _factor(method: str, hp: Mapping[str, Any], recipe: Recipe) -> float:
         return 1.0
     if not callable(cost := method_entry.cost):
         return cost
-    return cost(hyperparameters(method, dict(hp)), recipe.training.epochs, samples_of(recipe)[0])
+    samples = samples_of(recipe)[0]
+    return cost(hyperparameters(method, dict(hp)), recipe.training.epochs_of(samples), samples)
 
 
 def static(item: Planned) -> float:

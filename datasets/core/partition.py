@@ -22,7 +22,7 @@ from repfl.datasets.core.errors import DataError, suggest
 from repfl.datasets.core.recipe import Partition, Recipe
 from repfl.datasets.core.rng import generator
 from repfl.datasets.core.splits import ClientSplits as ClientSplits
-from repfl.datasets.core.splits import hold_out_validation
+from repfl.datasets.core.splits import hold_out_public, hold_out_validation
 
 if TYPE_CHECKING:
     from repfl.datasets.core.cache import Prepared
@@ -243,7 +243,7 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
     The partition's own seed, if it has one, replaces the cell's.
     """
     registered, options = _options(recipe.partition)
-    seed, val_share = recipe.partition.seed_in(seed), recipe.partition.val_share
+    seed = recipe.partition.seed_in(seed)
     pool = data if isinstance(data, Pool) else _pool(data)
     where = f"{recipe.dataset}, partition {recipe.partition.rule!r}"
     try:
@@ -258,9 +258,7 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
                     "the rule deals other clients the second time: draw from"
                     " generator(seed, 'partition/...')"
                 )
-        check_val_share(recipe.partition)
-        if val_share is not None:
-            splits = hold_out_validation(splits, pool.labels, val_share, seed, pool.source_ids)
+        splits = _hold_out(splits, pool, recipe, seed)
     except DataError as error:
         raise DataError(f"{where} for {recipe.clients} clients: {error}") from None
     if pool.source_ids is not None:
@@ -287,6 +285,16 @@ def _check_apart(splits: ClientSplits, samples: int, where: str) -> None:
     every = np.concatenate(list(held.values()))
     if len(none := every[(every < 0) | (every >= samples)]):
         raise DataError(f"{where}: there is no sample {none[0]}; valid: 0 to {samples - 1}")
+
+
+def _hold_out(splits: ClientSplits, pool: Pool, recipe: Recipe, seed: int) -> ClientSplits:
+    """Hold out the validation and the public samples that a recipe asks for."""
+    check_val_share(recipe.partition)
+    if (share := recipe.partition.val_share) is not None:
+        splits = hold_out_validation(splits, pool.labels, share, seed, pool.source_ids)
+    if recipe.public is not None:
+        splits = hold_out_public(splits, recipe.public.samples, seed, pool.source_ids)
+    return splits
 
 
 def _pool(prepared: Prepared) -> Pool:

@@ -23,7 +23,7 @@ from repfl.algorithms.core.training import (
     cohort_size,
 )
 
-__all__ = ["Evaluation", "FromTorch", "Newcomers", "Partition", "Recipe", "Training"]
+__all__ = ["Evaluation", "FromTorch", "Newcomers", "Partition", "Public", "Recipe", "Training"]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -53,6 +53,13 @@ class Partition:
         return cell_seed if self.seed is None else self.seed
 
 
+@dataclass(frozen=True, config=STRICT)
+class Public:
+    """Samples that the server and all clients have, without labels."""
+
+    samples: int = Field(ge=1, description="how many training samples no client keeps")
+
+
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class Recipe(TrainingProtocol):
     """One experiment without its method and seed."""
@@ -73,6 +80,10 @@ class Recipe(TrainingProtocol):
         default=None,
         ge=2,
         description="width of the model's head; None: the dataset's number of classes",
+    )
+    public: Public | None = added_later(
+        None,
+        "unlabelled samples for methods that share some, held out of all clients' training samples",
     )
 
     @property

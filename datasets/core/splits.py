@@ -1,6 +1,6 @@
-"""Validation samples of every client, and unseen clients, cut out of a finished partition.
+"""Validation samples, public samples and unseen clients, cut out of a finished partition.
 
-Both are drawn after the partitioner has finished, so a published partition is the same with and
+All are drawn after the partitioner has finished, so a published partition is the same with and
 without them.
 """
 
@@ -31,22 +31,25 @@ class ClientSplits:
     train: list[np.ndarray]  # N x int64 [n_i]
     test: list[np.ndarray]
     val: list[np.ndarray]
+    public: np.ndarray | None = None
+    """Samples of no client, which all may see without labels."""
 
     @classmethod
     def of(
         cls, train: Sequence[Any], test: Sequence[Any], val: Sequence[Any] | None = None
     ) -> ClientSplits:
         """Return the splits of anything array-like; without `val`, validation parts are empty."""
-        parts = [
+        trains, tests, vals = (
             [np.asarray(index, dtype=np.int64) for index in part]
             for part in (train, test, val or [[]] * len(train))
-        ]
-        return cls(*parts)
+        )
+        return cls(trains, tests, vals)
 
     def take(self, clients: Sequence[int]) -> ClientSplits:
         """Return the splits of some clients."""
         parts = (self.train, self.test, self.val)
-        return ClientSplits(*([part[client] for client in clients] for part in parts))
+        train, test, val = ([part[client] for client in clients] for part in parts)
+        return ClientSplits(train, test, val, self.public)
 
     @cached_property
     def digest(self) -> str:
@@ -91,6 +94,28 @@ def hold_out_validation(
                 f" val_share = {share:g}: use fewer clients"
             )
     return replace(splits, train=train, val=val)
+
+
+def hold_out_public(
+    splits: ClientSplits, samples: int, seed: int, source_ids: np.ndarray | None = None
+) -> ClientSplits:
+    """Take public samples away from the training samples of all clients, at random.
+
+    Of samples with sources, whole sources are taken until there are enough.
+    """
+    held = np.unique(np.concatenate(splits.train))
+    sources = held if source_ids is None else source_ids[held]
+    distinct, sizes = np.unique(sources, return_counts=True)
+    order = generator(seed, "partition/public").permutation(len(distinct))
+    taken = order[: int(np.searchsorted(sizes[order].cumsum(), samples)) + 1]
+    public = held[np.isin(sources, distinct[taken])]
+    train = [index[~np.isin(index, public)] for index in splits.train]
+    if poor := [client for client, index in enumerate(train) if not len(index)]:
+        raise DataError(
+            f"public.samples = {samples} leaves client {poor[0]} without training samples: hold out"
+            " fewer"
+        )
+    return replace(splits, train=train, public=public)
 
 
 def stratified_sample(

@@ -16,8 +16,8 @@ from repfl.datasets.core.partition import (
     partition,
     partitioners,
 )
-from repfl.datasets.core.recipe import Newcomers, Recipe
-from repfl.datasets.core.splits import split_off_newcomers, stratified_sample
+from repfl.datasets.core.recipe import Newcomers, Public, Recipe
+from repfl.datasets.core.splits import hold_out_public, split_off_newcomers, stratified_sample
 from tests.datasets import tiny
 
 CLASSES, N = 10, 6
@@ -127,3 +127,41 @@ def test_newcomers_leave_the_others_as_they_were() -> None:
 def test_one_client_at_least_is_a_newcomer() -> None:
     assert Newcomers(share=0.01, samples=1, epochs=0).count(20) == 1
     assert recipe("iid", None).residents == N
+
+
+def with_public(pool: Pool, rule: str, samples: int, seed: int = 0) -> ClientSplits:
+    """The splits of a recipe with public samples."""
+    asked = replace(recipe(rule, 0.2), public=Public(samples=samples))
+    return partition(pool, asked, seed)
+
+
+@pytest.mark.parametrize("rule", ["class-dirichlet", "client-dirichlet", "iid"])
+def test_public_samples_are_training_samples_that_nobody_keeps(rule: str) -> None:
+    plain, splits = dealt(rule, 0.2), with_public(SPLIT, rule, 30)
+    assert splits.public is not None
+    public = set(splits.public.tolist())
+    assert len(public) == 30
+    assert public <= set(np.concatenate(plain.train).tolist())
+    for client in range(N):
+        left = [i for i in plain.train[client] if i not in public]
+        np.testing.assert_array_equal(left, splits.train[client])
+        np.testing.assert_array_equal(plain.test[client], splits.test[client])
+        np.testing.assert_array_equal(plain.val[client], splits.val[client])
+    another = with_public(SPLIT, rule, 30, seed=1).public
+    assert another is not None
+    assert public != set(another.tolist())
+
+
+def test_public_samples_of_one_source_stay_together() -> None:
+    pool = replace(SPLIT, source_ids=np.arange(2400) // 3)
+    whole = ClientSplits.of([range(90), range(90, 180)], [range(180, 183)] * 2)
+    splits = hold_out_public(whole, 10, 0, pool.source_ids)
+    assert splits.public is not None
+    assert len(splits.public) == 12
+    _, times = np.unique(splits.public // 3, return_counts=True)
+    assert times.tolist() == [3, 3, 3, 3]
+
+
+def test_public_samples_leave_every_client_some() -> None:
+    with pytest.raises(DataError, match=r"public.samples = 2000 leaves client 0 without"):
+        with_public(SPLIT, "iid", 2000)

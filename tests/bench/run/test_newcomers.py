@@ -67,3 +67,16 @@ def test_data_of_newcomers_are_not_held_twice() -> None:
     assert split.newcomers is not None
     assert isinstance(split.data.images, torch.Tensor)
     assert split.newcomers.images.data_ptr() == split.data.images.data_ptr()
+
+
+def test_public_samples_are_seen_without_labels_and_kept_by_no_client() -> None:
+    whole = clients_of(task().cell)
+    shared = clients_of(task(public={"samples": 20}).cell)
+    assert whole.data.public is None
+    assert shared.data.public is not None
+    assert shared.data.public.shape == (20, 8, 8, 1)
+    assert whole.samples - shared.samples == 20
+    raw = shared.data.public.double() * shared.data.scale + shared.data.shift
+    assert torch.equal(shared.data.public_inputs, raw.permute(0, 3, 1, 2))
+    with pytest.raises(ValueError, match=r"public = \{ samples = 500 \} holds some out"):
+        _ = whole.data.public_inputs
