@@ -26,8 +26,11 @@ def fig1(evidence: Evidence) -> Figure:
     view = View(evidence)
     ranks, critical = analysis.ranks(view.compared)
     _, overall = analysis.overall(view.compared)
-    order = list(ranks.sort_values(kind="stable").index)
-    panels = {label: analysis.method_means(view.scores, key) for key, label in view.shown.items()}
+    order = [*ranks.sort_values(kind="stable").index, *view.guests]
+    panels = {
+        label: analysis.method_means(view.scores, key)
+        for key, label in (view.shown | view.complete).items()
+    }
     data = pd.concat(
         [
             pd.DataFrame(
@@ -68,10 +71,10 @@ def fig1(evidence: Evidence) -> Figure:
         return axes_list[0].figure  # type: ignore[return-value]
 
     what = (
-        "Average ranks over settings and studies, and accuracies with 95 % intervals. Filled"
-        " points: accuracy not significantly different, at 5 %, from that of the panel's best"
-        " method (Games-Howell; in the panel of ranks over all settings). Hollow points:"
-        " significantly different."
+        f"Average ranks over {' and '.join(view.shown.values())}, and accuracies with 95 %"
+        " intervals. Filled points: accuracy not significantly different, at 5 %, from that of the"
+        " panel's best method (Games-Howell; in the panel of ranks over its settings). Hollow"
+        " points: significantly different."
     )
     if isfinite(critical):
         what += (
@@ -229,8 +232,10 @@ def fig4(evidence: Evidence) -> Figure:
     def draw(sheet: NewCanvas) -> Canvas:
         with_data = set(data["column"])
         columns = {k: v for k, v in view.columns.items() if k in with_data} or view.columns
-        best = data[data["chosen"]].groupby("method")["validation"].mean()
-        order = sorted(view.methods, key=lambda name: -best.get(name, 0.0))
+        own = data[data["chosen"] & data["column"].isin(list(view.shown))]
+        best = own.groupby("method")["validation"].mean()
+        everywhere = [name for name in view.methods if name not in view.guests]
+        order = [*sorted(everywhere, key=lambda name: -best.get(name, 0.0)), *view.guests]
         panels = _beside(sheet, max(1, len(columns)), 3.2, order)
         heights = {name: -index for index, name in enumerate(order)}
         for axes, (key, label) in zip(panels, columns.items(), strict=False):

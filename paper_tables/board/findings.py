@@ -21,6 +21,7 @@ PAPERS = (
     "PFedDST, as reconstructed",
     "Star-PFL, before aggregation",
     "FedSelect, exact cut",
+    "FedSelect",
 )
 """The methods of the five papers of this suite."""
 COSTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million")}
@@ -130,7 +131,7 @@ def _over_all(view: View) -> str:
     """Return who ranks first over several settings, and who is not significantly different in
     accuracy, then in ranks: the protocol names a test of each.
     """
-    if len(view.complete) < 2:
+    if len(view.shown) < 2:
         return ""
     leader, comparison = analysis.overall(view.compared)
     if not leader:
@@ -246,7 +247,7 @@ def costs(view: View) -> Iterator[str]:
             ]
             yield (
                 f"Best accuracy for {what} per client and round, mean over"
-                f" {listed(list(view.complete.values()))}: {listed(points)}. No other method is"
+                f" {listed(list(view.shown.values()))}: {listed(points)}. No other method is"
                 " more accurate at the same cost."
             )
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.analysis import MethodMeans
-from repfl.paper_tables.board.view import ALONE, View
+from repfl.paper_tables.board.view import ADDED_COLUMNS, ALONE, View
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Evidence, tier_of, why_missing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
@@ -119,6 +119,7 @@ def table3(evidence: Evidence) -> Table:
         COSTS,
         values,
         findings.costs,
+        without=view.guests,
     )
 
 
@@ -128,6 +129,8 @@ def table4(evidence: Evidence) -> Table:
     columns: list[Column] = []
     cells: dict[tuple[str, str], Value] = {}
     for key, label in view.columns.items():
+        if key in ADDED_COLUMNS:
+            continue
         columns += [
             view.best(Column(f"{key}/tuned", "tuned", label)),
             view.best(Column(f"{key}/printed", "as printed", label)),
@@ -147,6 +150,7 @@ def table4(evidence: Evidence) -> Table:
         columns,
         cells,
         findings.tuning,
+        without=view.guests,
     )
 
 
@@ -163,10 +167,11 @@ def _table(
     sentences: Callable[[View], Iterable[str]],
     *,
     notes: tuple[str, ...] = (),
+    without: tuple[str, ...] = (),
     **options: Any,
 ) -> Table:
     evidence = view.evidence
-    rows = (*view.methods, *view.apart)
+    rows = tuple(name for name in (*view.methods, *view.apart) if name not in without)
     lines = [_line(view, method, column, values) for method in rows for column in columns]
     frame = pd.DataFrame(lines, columns=list(CELL_FIELDS))
     return Table(
@@ -212,9 +217,9 @@ def _line(
 
 
 TESTED = (
-    "Over the recipes in which every method has made its last trial. The difference to the method"
-    " that ranks first is paired by recipe and study; p is the probability that some two of as many"
-    " equal methods differ by this much (Games-Howell, with noise estimated per method)."
+    "Over the protocol's recipes in which every method has made its last trial. The difference to"
+    " the method that ranks first is paired by recipe and study; p is the probability that some two"
+    " of as many equal methods differ by this much (Games-Howell, with noise estimated per method)."
 )
 
 

@@ -77,8 +77,19 @@ class View:
 
     @property
     def shown(self) -> dict[str, str]:
-        """The columns that means are over: the complete ones, or all if none is complete."""
-        return self.complete or self.columns
+        """The columns that means are over: those of the protocol that are complete, or all if none
+        is. Recipes that an addendum added are shown apart.
+        """
+        frozen = {k: label for k, label in self.complete.items() if k not in ADDED_COLUMNS}
+        return frozen or self.columns
+
+    @property
+    def guests(self) -> tuple[str, ...]:
+        """Methods that were planned for recipes of addenda alone, the best ones first."""
+        own = self.cells[~self.cells["column"].isin(ADDED_COLUMNS)]
+        values = self.scores.groupby("method")["value"].mean()
+        names = [name for name in self.methods if name not in set(own["row"])]
+        return tuple(sorted(names, key=lambda name: -values.get(name, 0.0)))
 
     @cached_property
     def shown_scores(self) -> pd.DataFrame:
@@ -219,7 +230,7 @@ class View:
 
     def best(self, column: Column) -> Column:
         """Return a table column; without a winner if some methods have no score."""
-        complete = column.key.partition("/")[0] in self.shown
+        complete = column.key.partition("/")[0] in self.shown | self.complete
         return column if complete else replace(column, best=None)
 
 

@@ -11,12 +11,14 @@ import pandas as pd
 
 from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.numbers import Number
-from repfl.paper_tables.board.view import ADDED
+from repfl.paper_tables.board.view import ADDED, ADDED_COLUMNS
 from repfl.paper_tables.core.statistics import rank_statistics
 
 BOARD = "board"
 FINE_TUNING = "learning rate of fine-tuning"
 """How the meaning of an option begins that multiplies the rate of fine-tuning."""
+LAST = 999
+"""The place of a row without one."""
 RATES = 3
 """Significant digits of a learning rate."""
 
@@ -31,11 +33,13 @@ class Line:
     added: bool
     """Whether an addendum of the protocol added it."""
     rank: float | None = None
-    """Mean rank over settings and studies among all compared rows."""
+    """Mean rank over the protocol's settings and studies among all compared rows."""
     place: int | None = None
     """Its place by that."""
     frozen_place: int | None = None
     """Its place among the rows of the frozen protocol alone."""
+    own_places: dict[str, int] = field(default_factory=dict)
+    """Its place by accuracy in each setting that an addendum added."""
     accuracy: dict[str, Number] = field(default_factory=dict)
     """By setting."""
     harm: dict[str, Number] = field(default_factory=dict)
@@ -67,6 +71,8 @@ class Leaderboard:
 
     lines: Sequence[Line]
     settings: dict[str, str]
+    own: tuple[str, ...]
+    """The settings that addenda added: they have ranks of their own."""
     span: dict[str, tuple[float, float]]
     """By setting, the range of accuracies, for bars."""
     sheet: ArtefactData
@@ -113,9 +119,12 @@ def leaderboard(book: Book) -> Leaderboard | None:
     settings = {h.key.partition("/")[0]: h.label for h in first.columns if h.key in columns}
     rows = [row for row in first.rows if any(key[:2] == ("table1", row) for key in measured)]
     lines = [_line(row, first, measured, settings, book) for row in rows]
-    ranks = _ranks([line for line in lines if line.row not in first.aside], book, settings)
+    own = tuple(setting for setting in settings if setting in ADDED_COLUMNS)
+    protocol = [setting for setting in settings if setting not in own] or list(settings)
+    ranks = _ranks([line for line in lines if line.row not in first.aside], book, protocol)
     places = ranks.dropna().rank(method="min").astype(int).to_dict()
-    frozen = _ranks([line for line in lines if not line.added], book, settings)
+    frozen = _ranks([line for line in lines if not line.added], book, protocol)
+    own_places = {setting: _places(lines, setting) for setting in own}
     frozen_places = frozen.dropna().rank(method="min").astype(int).to_dict()
     lines = [
         replace(
@@ -123,19 +132,37 @@ def leaderboard(book: Book) -> Leaderboard | None:
             rank=float(ranks[line.row]) if line.row in places else None,
             place=places.get(line.row),
             frozen_place=frozen_places.get(line.row),
+            own_places={
+                setting: places[line.row]
+                for setting, places in own_places.items()
+                if line.row in places
+            },
         )
         for line in lines
     ]
     figure = sheets.get("fig1")
     reached = {s: [n.ours or 0.0 for x in lines for n in _in(x, s)] for s in settings}
     return Leaderboard(
-        sorted(lines, key=lambda x: (x.place or 999, x.frozen_place or 999, x.row)),
+        sorted(lines, key=_order),
         settings,
+        own,
         {setting: (min(values), max(values)) for setting, values in reached.items()},
         first,
         next((f for f in (figure.files if figure else ()) if f.endswith(".svg")), ""),
         figure.caption if figure else "",
     )
+
+
+def _order(line: Line) -> tuple[int, int, int, str]:
+    own = min(line.own_places.values(), default=LAST)
+    return line.place or LAST, line.frozen_place or LAST, own, line.row
+
+
+def _places(lines: Sequence[Line], setting: str) -> dict[str, int]:
+    """Return places by accuracy in one setting."""
+    values = {line.row: line.accuracy[setting].ours for line in lines if setting in line.accuracy}
+    places = pd.Series(values, dtype=float).rank(method="min", ascending=False)
+    return {str(row): int(place) for row, place in places.items()}
 
 
 Measured = dict[tuple[str, str, str], Number]
@@ -195,14 +222,16 @@ def _fine_rates(number: Number, book: Book) -> list[float]:
 def markdown(board: Leaderboard) -> str:
     """Return the leaderboard as a table for a page on GitHub."""
     settings = board.settings
-    head = ["Rank", "Frozen", "Method", *(f"{label}, %" for label in settings.values())]
+    head = ["Rank", "Frozen", *(f"Rank, {settings[s]}" for s in board.own), "Method"]
+    head += [f"{label}, %" for label in settings.values()]
     head += [f"worse than local, {label}, %" for label in settings.values()]
     head += ["KiB a round", *(f"learning rate, {label}" for label in settings.values())]
     head += ["fine-tuning rate"]
-    lines = [head, ["---:", "---:", "---", *["---:"] * (len(head) - 3)]]
+    lines = [head, ["---" if name == "Method" else "---:" for name in head]]
     for line in board.lines:
         fine = dict.fromkeys(filter(None, (line.fine_rate(setting) for setting in settings)))
-        cells = [str(line.place or ""), str(line.frozen_place or ""), line.row]
+        cells = [str(line.place or ""), str(line.frozen_place or "")]
+        cells += [*(str(line.own_places.get(s, "")) for s in board.own), line.row]
         cells += [line.accuracy[s].ours_text if s in line.accuracy else "" for s in settings]
         cells += [line.harm[s].ours_text if s in line.harm else "" for s in settings]
         cells += [line.traffic.ours_text if line.traffic else ""]
@@ -211,7 +240,7 @@ def markdown(board: Leaderboard) -> str:
     return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
 
 
-def _ranks(lines: Sequence[Line], book: Book, settings: dict[str, str]) -> pd.Series:
+def _ranks(lines: Sequence[Line], book: Book, settings: Sequence[str]) -> pd.Series:
     """Return mean ranks over settings and studies."""
     values: list[dict[str, Any]] = [
         {"row": line.row, "block": (s, run["seed"]), "value": run["value"]}

@@ -47,7 +47,8 @@ def view(**changes: Any) -> View:
         "mean": mean,
         "evidence": SimpleNamespace(scale="paper"),
     }
-    return cast(View, SimpleNamespace(**(known | changes)))
+    known |= changes
+    return cast(View, SimpleNamespace(**{"shown": known["complete"], **known}))
 
 
 def test_the_leader_is_named_with_those_that_are_not_significantly_different() -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from repfl.paper_tables.board import analysis, figures, tables
+from repfl.paper_tables.board import view as board_view
 from repfl.paper_tables.board.view import PRINTED, View
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Table
@@ -161,6 +162,30 @@ def test_costs_are_of_the_recipes_that_are_spoken_of(evidence: Evidence) -> None
     assert values(table)["Local"]["rounds"] == 2
     assert table.caption.startswith("Means over studies, One. ")
     assert not table.frame["reason"].any()
+
+
+def test_an_added_recipe_moves_no_mean_and_its_own_rows_come_last(
+    evidence: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an addendum the mean over both recipes would be 57.5 for Local."""
+    for module in (board_view, tables):
+        monkeypatch.setattr(module, "ADDED_COLUMNS", ("two",))
+    done = evidence.cells[evidence.cells["status"] == "done"]
+    guest = done[(done["row"] == "Local") & (done["column"] == "two")].assign(row="Guest")
+    trials = evidence.trials()[lambda t: t["status"] == "done"]
+    later = {"cells": pd.concat([done, guest]), "trials": lambda: trials}
+    view = View(cast(Evidence, SimpleNamespace(**{**vars(evidence), **later})))
+    assert view.complete == {"one": "One", "two": "Two"}
+    assert (view.shown, view.guests) == ({"one": "One"}, ("Guest",))
+    assert view.mean("value").dropna().to_dict() == {"Local": 70, "FedAvg": 67.5}
+    assert "Guest" in tables.table1(view.evidence).layout.rows
+    assert "Guest" not in tables.table3(view.evidence).layout.rows
+    assert {c.key for c in tables.table4(view.evidence).layout.columns} == {
+        "one/tuned", "one/printed", "one/gain",
+    }  # fmt: skip
+    ranked = figures.fig1(view.evidence).data
+    assert set(ranked.loc[ranked["panel"] == "rank", "method"]) == {"Local", "FedAvg"}
+    assert "Guest" in set(ranked.loc[ranked["panel"] == "Two", "method"])
 
 
 def test_clients_are_of_one_recipe_each(evidence: Evidence) -> None:
