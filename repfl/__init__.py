@@ -12,7 +12,9 @@ two of its rows; `methods`, `hyperparameters`, `recipes`, `recipe` and `data` sa
 What cannot be done is a `UserError`: one line with the nearest valid choice.
 
 The four folders of the repository are imported below this name, by symbolic links in a clone and as
-ordinary folders in a wheel, so that they live beside packages that are called `datasets` too.
+ordinary folders in a wheel, so that they live beside packages that are called `datasets` too. The
+links are there for type checkers, which follow neither a mapping of packages in pyproject.toml nor
+the line below; that line is for clones without links, such as on Windows.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if not (Path(__file__).parent / "bench").is_dir():  # a copy that lost its symbolic links
+if not (Path(__file__).parent / "bench").is_dir():
     __path__.append(str(Path(__file__).parents[1]))
 
 if TYPE_CHECKING:
