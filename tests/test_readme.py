@@ -12,6 +12,7 @@ import pytest
 from repfl.algorithms.core.method import methods
 from repfl.bench.cli.main import call
 from repfl.bench.evidence import across_scales
+from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.catalog import published_code
 from repfl.bench.grid.grid import files
@@ -118,6 +119,28 @@ def test_the_headline_adds_up_the_rows_and_keeps_print_and_files_apart() -> None
         f"of {sum(filed)} values of the authors' logs, {reproduced} is reproduced, {differ} differ"
         f" and {undecided} are undecided" in results
     )
+
+
+def test_the_readme_says_of_each_paper_what_its_grid_and_pages_say() -> None:
+    words = " ".join(README.split())
+    for paper in grids.printed():
+        about = grids.read(grids.files()[paper]).file.about
+        assert f"]({grids.folder(paper).relative_to(ROOT)}/README.md). {about}" in words
+
+
+def test_what_is_said_of_fedobp_is_what_was_counted() -> None:
+    (row,) = [line for line in RESULTS.splitlines() if "(fedobp/README.md) |" in line]
+    counts = list(map(int, row.split(" | ")[-2].split(" / ")))
+    reproduced, differ, undecided = counts
+    assert differ == 0
+    start = f"Of {sum(counts)} re-run accuracies {reproduced} are reproduced, {undecided} undecided"
+    assert grids.read(grids.files()["fedobp"]).file.about.startswith(f"{start}, none differs;")
+    claims = {c.id: c for result in show_text.made("fedobp", "paper") for c in result.claims}
+    counted = r"(\d+) of (\d+) comparisons \((\d+)"
+    ((run, ahead, rest),) = re.findall(counted, claims["best-in-table3"].why)
+    assert run == ahead
+    told = f"ahead in the {ahead} comparisons of {int(ahead) + int(rest)} that were run"
+    assert told in grids.read(grids.files()["fedobp"]).file.about
 
 
 def test_every_method_is_in_the_list_with_its_file_and_its_page() -> None:

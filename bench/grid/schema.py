@@ -216,7 +216,8 @@ class GridFile(_Strict):
         ),
     )
     about: str = Field(
-        default="", description="the question and the protocol, if no paper describes them"
+        default="",
+        description="what came out, in a sentence; of a protocol that no paper has, its question",
     )
     plugins: list[str] = Field(
         default=[], description="files of plug-ins that its cells need, relative to this file"

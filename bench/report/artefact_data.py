@@ -153,3 +153,7 @@ class Book:
     """Where the report is written."""
     repository: str = ""
     """The web address of the repository, if known."""
+
+    def name(self, paper: str) -> str:
+        """Return how pages call a paper: by its method, which begins its title."""
+        return str(self.papers.get(paper, {}).get("title", paper)).partition(":")[0]

@@ -270,6 +270,7 @@ def _book(
     datasets = sorted({name for sheet in sheets for name in sheet.datasets.values()})
     grid_of = {i.cell.method: plan_options(i.file, ()) for i in request.planned if i.file}
     again = {name: grid_of.get(name, "") + request.again for name in names}
+    splits = facts.splits(request.planned)
     papers: dict[str, list[Planned]] = {}
     for item in request.planned:
         papers.setdefault(item.paper, []).append(item)
@@ -280,7 +281,7 @@ def _book(
         facts.missing_cells(request.planned, runs, request.again) if request.best else {},
         test,
         {name: facts.of_method(name) | {"again": again[name]} for name in names},
-        {name: facts.of_dataset(name) for name in datasets},
+        {name: facts.of_dataset(name) | {"dealt": splits.get(name, [])} for name in datasets},
         facts.origins(runs),
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
         str(out),

@@ -93,6 +93,11 @@ def coded(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
+def unbroken(text: str) -> Markup:
+    """Return text in which names such as CIFAR-10 stay on one line."""
+    return Markup(re.sub(r"(\w+-\d+)", r'<span class="whole">\1</span>', str(escape(text))))
+
+
 def emphasise(text: str) -> Markup:
     """Return text with words between asterisks in italics."""
     return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))
@@ -115,8 +120,10 @@ def noted(text: str, has_notes: bool = True, folder: str = "") -> Markup:
     return Markup(html.replace("README, ", f'<a href="{escape(folder)}notes.html">notes</a>, '))
 
 
-def readme(text: str) -> Markup:
-    """Return a paper's README as HTML: numbered rows have an anchor, links to files have none."""
+def readme(text: str, address: str = "") -> Markup:
+    """Return a paper's README as HTML: numbered rows have an anchor. Links to files of the
+    repository lead to the `address` of the README's folder there; without one they are no links.
+    """
     from markdown_it import MarkdownIt
 
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
@@ -126,6 +133,8 @@ def readme(text: str) -> Markup:
         r"<h(\d)>(.*?)</h\1>", lambda m: f'<h{m[1]} id="{anchor(m[2])}">{m[2]}</h{m[1]}>', html
     )
     html = re.sub(r'<img[^>]*alt="([^"]*)"[^>]*>', r"<em>\1</em>", html)
+    if address:
+        html = re.sub(r'<a href="(?!https?:|#)([^"]*)">', rf'<a href="{address}/\1">', html)
     html = re.sub(r'<a href="(?!https?:|#)[^"]*">(.*?)</a>', r"\1", html, flags=re.DOTALL)
     html = html.replace(
         "<table>",

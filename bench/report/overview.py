@@ -1,11 +1,11 @@
-"""The first screen, counted from the sheets: a finding as title, a sentence per paper, a mark per
+"""The first screen, counted from the sheets: a finding as title, counts per paper, a mark per
 published number. Numbers and claims have the same states.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,28 +155,57 @@ class Summary:
         return ", ".join(f"{n} {one if n == 1 else many}" for (one, n), many in words if n)
 
     @property
-    def bars(self) -> list[tuple[str, list[tuple[str, int, float]]]]:
-        """Return a stacked bar of the printed numbers and one of those of authors' files: verdict,
-        count and per cent.
+    def name(self) -> str:
+        """Return the name of the paper's method, which begins its title; else the title."""
+        return self.title.partition(":")[0]
+
+    @property
+    def tally(self) -> list[Tally]:
+        """Return the numbers by what they need and where they stand, with their verdicts."""
+        trained = [n for n in self.numbers if n.kind and n.kind not in EXACT]
+        groups = [("computed", [n for n in self.numbers if n.kind in EXACT])]
+        groups += zip((f"trained, {name}" for name in ORIGINS), apart(trained), strict=True)
+        return [Tally.of(what, numbers) for what, numbers in groups if numbers]
+
+    @property
+    def bars(self) -> list[tuple[str, int, list[tuple[str, bool, int]]]]:
+        """Return a stacked bar of the printed numbers and one of those of authors' files: its
+        total, and the parts as verdict, whether it needs training, and count.
         """
         bars = []
         for name, numbers in zip(ORIGINS, apart(self.numbers), strict=True):
-            given = Counter(number.verdict for number in numbers)
-            counts = [(str(verdict), given[str(verdict)]) for verdict in Verdict]
-            if numbers:
-                bars.append((name, [(v, n, 100 * n / len(numbers)) for v, n in counts if n]))
+            given = Counter((number.verdict, number.kind not in EXACT) for number in numbers)
+            parts = [
+                (str(verdict), trains, given[str(verdict), trains])
+                for verdict in Verdict
+                for trains in (False, True)
+                if given[str(verdict), trains]
+            ]
+            if parts:
+                bars.append((name, len(numbers), parts))
         return bars
-
-    @property
-    def sentence(self) -> str:
-        """Return the paper in plain words."""
-        about = self.about or ("" if self.published else "A protocol of its own, printed nowhere.")
-        return " ".join(filter(None, (about, *_sentences(self))))
 
     @property
     def findings(self) -> list[tuple[ArtefactData, str]]:
         """Return the first finding of each table and figure."""
         return [(sheet, sheet.findings[0]) for sheet in self.sheets if sheet.findings]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A line of counts."""
+
+    what: str
+    total: int
+    verdicts: Mapping[str, int]
+    single: int
+    """How many of the numbers that were re-run at full scale rest on one run."""
+
+    @classmethod
+    def of(cls, what: str, numbers: Sequence[Number]) -> Tally:
+        given = Counter(number.verdict for number in numbers)
+        single = sum(number.seeds == 1 for number in _judged(numbers))
+        return cls(what, len(numbers), {name: given[name] for name in STATES}, single)
 
 
 def summaries(
@@ -231,34 +260,12 @@ def _outcomes(judged: Sequence[Number]) -> str:
 
 
 def lead(summaries: Sequence[Summary]) -> str:
-    """Return the report in three sentences: what was checked, how, and from how many runs."""
+    """Return what the report is about, in one sentence."""
     papers = [summary for summary in summaries if summary.published]
-    numbers = [number for summary in papers for number in summary.numbers]
-    exact = [n for n in numbers if n.kind in EXACT]
-    trained = [n for n in numbers if n.kind and n.kind not in EXACT]
-    judged = _judged(numbers)
-    reduced = sum(n.verdict == Verdict.OTHER_SCALE for n in trained)
     printed, filed = (sum(summary.origins[side] for summary in papers) for side in (0, 1))
     files = f" and {_count(filed, 'value')} of their authors' files" if filed else ""
-    parts = [
-        f"This report checks {_count(printed, 'printed number')} of"
-        f" {_count(len(papers), 'paper')}{files}; settings are none."
-    ]
-    if exact:
-        parts.append(f"{len(exact):,} need no training: {_matching(exact)}.")
-    if trained:
-        parts.append(
-            f"{len(trained):,} need training: {len(judged):,} were re-run at full scale"
-            f"{_single(judged)}"
-            + (
-                f", and {reduced:,} only in a reduced run, which decides nothing."
-                if reduced
-                else "."
-            )
-        )
-    if sentences := sum(summary.sentences for summary in papers):
-        parts.append(f"{sentences:,} stand in sentences, which are checked as claims.")
-    return " ".join(parts)
+    papers_ = _count(len(papers), "paper")
+    return f"This report checks {_count(printed, 'printed number')} of {papers_}{files}."
 
 
 def counts(summaries: Sequence[Summary]) -> dict[str, tuple[int, int]]:
@@ -276,52 +283,6 @@ def counts(summaries: Sequence[Summary]) -> dict[str, tuple[int, int]]:
 def _judged(numbers: Iterable[Number]) -> list[Number]:
     """Return the numbers that need training and have a verdict at full scale."""
     return [n for n in numbers if n.kind not in EXACT and n.verdict not in UNJUDGED | {""}]
-
-
-def _single(judged: Sequence[Number]) -> str:
-    """Return how many of the compared numbers rest on one run of ours, in words."""
-    single = sum(n.seeds == 1 for n in judged)
-    if not single:
-        return ""
-    return ", one run each" if single == len(judged) else f", {single:,} of them with one run"
-
-
-def _sentences(summary: Summary) -> Iterator[str]:
-    exact = [n for n in summary.numbers if n.kind in EXACT]
-    trained = [n for n in summary.numbers if n.kind and n.kind not in EXACT]
-    if exact:
-        yield f"Of {_count(len(exact), 'number')} that need no training, {_matching(exact)}."
-    if trained:
-        for name, numbers in zip(ORIGINS, apart(trained), strict=True):
-            if judged := _judged(numbers):
-                yield (
-                    f"{len(judged):,} of {len(numbers):,} trained numbers {name} were re-run at"
-                    f" full scale{_single(judged)}: {_outcomes(judged)}."
-                )
-            elif numbers:
-                yield (
-                    f"None of {len(numbers):,} trained numbers {name} has been re-run at full"
-                    " scale."
-                )
-    if count := sum(summary.claim_counts.values()):
-        own_checks = len(summary.claims) - count
-        suffix = f"; and {_count(own_checks, 'check')} of ours" if own_checks else ""
-        yield f"{_count(count, 'claim')}: {summary.standings}{suffix}."
-    if missing := summary.open.get("missing"):
-        hours = summary.open["seconds"] / 3600
-        yield f"Still to run: {_count(missing, 'cell')}, about {span(hours)} of one CPU core."
-
-
-def _matching(exact: Sequence[Number]) -> str:
-    """Return how many of the numbers that need no training match, in words."""
-    verdicts = Counter(n.verdict for n in exact)
-    match, differ, other = (
-        verdicts[str(v)] for v in (Verdict.REPRODUCED, Verdict.DIFFERS, Verdict.OTHER_SCALE)
-    )
-    parts = [f"{match:,} match{'es' * (match == 1)}"]
-    parts += [f"{differ:,} differ{'s' * (differ == 1)}"] if differ else []
-    parts += [f"{other:,} {'is' if other == 1 else 'are'} not comparable"] if other else []
-    return ", ".join(parts)
 
 
 def span(hours: float) -> str:

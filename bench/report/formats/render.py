@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,6 +25,8 @@ from repfl.paper_tables.core.result import Absent, Figure, Result, Table
 # -- files -----------------------------------------------------------------------------------------
 
 
+TITLE_WIDTH = 14
+"""Characters of a title on an inch of a figure."""
 SUFFIXES = ("csv", "md", "tex", "svg", "png", "pdf")
 
 
@@ -83,8 +86,11 @@ def _write(result: Result, sheet: ArtefactData, stem: Path) -> list[Path]:
 def _draw(figure: Figure, stem: Path) -> list[Path]:
     """Draw a figure once. Each canvas writes its own format: `savefig` would draw it again."""
     canvas = figure.draw(figure_style.sheet)
-    if figure.stamp:
-        canvas.suptitle(figure.stamp, fontsize=8, color="0.35", x=0.01, ha="left")
+    if canvas.get_suptitle() == "":
+        width = round(TITLE_WIDTH * canvas.get_figwidth())
+        says = fill(figure.findings[0] if figure.findings else figure.title, width)
+        source = " · ".join(filter(None, (figure.stamp, figure.key, "repfl")))
+        canvas.suptitle(f"{says}\n{source}", fontsize=9, x=0.01, ha="left")
     png, pdf, svg = (_with_suffix(stem, suffix) for suffix in ("png", "pdf", "svg"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
     canvas.set_layout_engine("none")  # it is laid out now

@@ -13,6 +13,7 @@ from repfl.bench.grid import grid as grids
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
+from repfl.datasets.core.recipe import Partition
 
 
 def of_paper(item: Planned, planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +108,53 @@ def of_dataset(name: str) -> dict[str, Any]:
         "megabytes": round(description.size / 1e6),
         "command": "" if description.embedded else f"repfl data get {name}",
     }
+
+
+def splits(planned: Sequence[Planned]) -> dict[str, list[dict[str, Any]]]:
+    """Return, by data set, how the papers deal it to clients: a line per recipe of the largest
+    scale.
+    """
+    largest: dict[tuple[str, str], Planned] = {}
+    for item in planned:
+        key, rank = (item.paper, item.column), grids.SCALES.index(item.scale)
+        if key not in largest or rank > grids.SCALES.index(largest[key].scale):
+            largest[key] = item
+    lines: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
+    for item in largest.values():
+        recipe = item.cell.recipe
+        line = {
+            "paper": item.paper,
+            "recipe": item.column,
+            "scale": item.scale,
+            "rule": recipe.partition.rule,
+            "what": _first_sentence(recipe.partition.rule),
+            "options": _chosen(recipe.partition),
+            "clients": recipe.clients,
+            "participation": f"{100 * recipe.participation:g} %",
+        }
+        same = tuple(value for name, value in line.items() if name != "recipe")
+        lines.setdefault(recipe.dataset, {}).setdefault(same, line)
+    return {name: list(each.values()) for name, each in lines.items()}
+
+
+def _chosen(partition: Partition) -> str:
+    """Return the options of a partition that differ from the defaults; a list by its length."""
+    from repfl.bench.grid import catalog
+
+    facts = catalog.partition_facts(partition.rule)["options"]
+    defaults = {option["name"]: option["default"] for option in facts}
+    return ", ".join(
+        f"{name} = {f'a list of {len(value)}' if isinstance(value, list | tuple) else value}"
+        for name, value in partition.options.items()
+        if value != defaults.get(name)
+    )
+
+
+def _first_sentence(rule: str) -> str:
+    """Return what a partition rule does, in its own first sentence."""
+    from repfl.bench.grid import catalog
+
+    return " ".join(str(catalog.partition_facts(rule)["rule"]).split("\n\n")[0].split())
 
 
 def origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

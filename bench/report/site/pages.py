@@ -16,13 +16,23 @@ from repfl.bench.evidence import runs
 from repfl.bench.report import numbers, overview
 from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.formats import formatting
-from repfl.bench.report.links import coded, embedded, emphasise, linked, noted, readme, slug
+from repfl.bench.report.links import (
+    coded,
+    embedded,
+    emphasise,
+    linked,
+    noted,
+    readme,
+    slug,
+    unbroken,
+)
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.site import words
-from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard, markdown
+from repfl.bench.report.site.leaderboard import Leaderboard, Line, leaderboard, markdown
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
+BASELINE = "fedavg-ft"
 TEMPLATES = Path(__file__).parent / "templates"
 FRAMES = {
     "numbers": numbers.COLUMNS,
@@ -61,7 +71,8 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         if summary.claims:
             yield page(f"{summary.paper}/claims.html", "claims.html.j2", s=summary)
         if notes:
-            text = readme(notes)
+            folder = f"paper_tables/{summary.paper.replace('-', '_')}"
+            text = readme(notes, book.repository and f"{book.repository}/blob/HEAD/{folder}")
             yield page(f"{summary.paper}/notes.html", "notes.html.j2", s=summary, text=text)
     for sheet in book.sheets:
         yield page(sheet.page, "artefact.html.j2", **_artefact(sheet, book))
@@ -96,6 +107,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
     environment.filters |= {
         "coded": coded,
         "emphasise": emphasise,
+        "unbroken": unbroken,
         "embedded": embedded,
         "slug": slug,
         "span": overview.span,
@@ -110,6 +122,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "script": Markup("".join((TEMPLATES / name).read_text("utf-8") for name in scripts)),
         "menus": words.menus(book),
         "search": words.search(book, board),
+        "paper_name": book.name,
         "tested": book.test,
         "board": board,
         "scales": words.SCALES,
@@ -135,6 +148,7 @@ def _first_screen(
         "title": overview.title(summaries),
         "lead": overview.lead(summaries),
         "counts": overview.counts(summaries),
+        "longest": max((total for s in summaries for _, total, _ in s.bars), default=1),
         "runs": len(book.runs),
         "contradicted": [
             (sheet, claim)
@@ -179,7 +193,8 @@ def _thumbs(summary: overview.Summary) -> dict[str, str]:
 def _artefact(sheet: ArtefactData, book: Book) -> dict[str, Any]:
     return {
         "s": sheet,
-        "sentence": overview.summaries([sheet], {})[0].sentence if sheet.judged else "",
+        "judged": overview.summaries([sheet], {})[0].verdicts if sheet.judged else {},
+        "name": book.name(sheet.paper),
         "cells": sheet.at(),
         "picture": _picture(book, *(file for file in sheet.files if file.endswith(".svg"))),
         "same": sum(order.printed == order.ours for order in sheet.orders),
@@ -254,7 +269,14 @@ def _method(
         "lines": lines,
         "ranked": ranked,
         "tuned": _tuned(ranked, book),
+        "tuned_ft": _baseline(board),
     }
+
+
+def _baseline(board: Leaderboard | None) -> Line | None:
+    """Return the best row of fine-tuned FedAvg, which any personalised method should beat."""
+    rows = [line for line in board.compared if line.method == BASELINE] if board else []
+    return rows[0] if rows else None
 
 
 def _tuned(ranked: list[Any], book: Book) -> Mapping[str, str]:
@@ -265,8 +287,7 @@ def _tuned(ranked: list[Any], book: Book) -> Mapping[str, str]:
     for line in ranked:
         for number in line.accuracy.values():
             for run in (book.runs[cell] for cell in number.runs if cell in book.runs):
-                rate = f"{run['recipe']['training']['lr']:.3g}"
-                for key, value in [("learning rate", rate), *run["hp"].items()]:
+                for key, value in run["hp"].items():
                     shown = f"{value:.3g}" if isinstance(value, float) else str(value)
                     by_option.setdefault(key, {})[shown] = None
     chosen = {key: values for key, values in by_option.items() if len(values) > 1}

@@ -61,7 +61,8 @@ GLOSSARY = {
 
 def menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
     papers = [
-        (paper, f"{paper}/index.html") for paper in dict.fromkeys(s.paper for s in book.sheets)
+        (book.name(paper), f"{paper}/index.html")
+        for paper in dict.fromkeys(s.paper for s in book.sheets)
     ]
     titles = {
         name: str(book.methods.get(name, {}).get("title") or name) for name in by_method(book)

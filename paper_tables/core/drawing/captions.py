@@ -19,6 +19,7 @@ POINT_WORDS = {
     "post_agg": "after aggregation",
     "start": "at the start of a round",
 }
+EMBEDDED = "digits"
 SCALES = {"paper": "full scale", "desk": "reduced run", "smoke": "toy run"}
 """How captions call the scales."""
 AVERAGE_WORDS = {"clients": "unweighted mean over clients", "pooled": "pooled over all test images"}
@@ -78,6 +79,9 @@ def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
 
 
 def _size(cells: pd.DataFrame, kind: str) -> str:
+    # runs that only count bytes or entries are made on embedded digits: no size of an experiment
+    real = cells[cells["dataset"] != EMBEDDED] if "dataset" in cells else cells
+    cells = real if len(real) else cells
     seeds = sorted(set(cells["seed"]))
     count = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
     return f"{kind}: {setting(cells)}, {count} ({', '.join(map(str, seeds))})"

@@ -79,9 +79,14 @@ def test_summaries_count_verdicts_and_claims() -> None:
     assert {name: n for name, n in first.verdicts.items() if n} == {
         "differs": 1, "undecided": 7, "not measured": 1,
     }  # fmt: skip
-    ((origin, parts),) = first.bars
-    assert (origin, first.origins) == (overview.ORIGINS[0], (9, 0))
-    assert sum(share for _, _, share in parts) == pytest.approx(100)
+    ((origin, total, parts),) = first.bars
+    assert (origin, total, first.origins) == (overview.ORIGINS[0], 9, (9, 0))
+    assert sum(count for _, _, count in parts) == total
+    (tally,) = first.tally
+    assert (tally.what, tally.total, tally.single) == ("trained, in print", 9, 0)
+    assert {name: n for name, n in tally.verdicts.items() if n} == {
+        "differs": 1, "undecided": 7, "not measured": 1,
+    }  # fmt: skip
     assert first.standings == "1 holds, 1 does not hold, 1 undecided"
     assert (len(second.numbers), second.published) == (0, 0)
 

@@ -6,7 +6,7 @@
   const MEANING = {
     reproduced: "the 95 % interval of the difference lies inside the margin.",
     differs: "the 95 % interval of the difference lies wholly outside the margin.",
-    undecided: "the 95 % interval of the difference reaches over the edge of the margin, or there are too few runs for one.",
+    undecided: "the 95 % interval of the difference reaches over the edge of the margin.",
     "not comparable": "",
     "not measured": "no run of ours yet.",
   };
@@ -56,7 +56,7 @@
         n.difference_text ? el("span", {}, el("small", {}, n.difference_low === undefined ? "difference" : "difference, 95 % interval"), el("b", {}, n.difference_text)) : ""),
     ];
     if (n.verdict) parts.push(el("p", { class: "lead" }, el("i", { class: `v ${STATES[n.verdict]}` }, n.verdict), ": ",
-      (exact(n) ? EXACT : MEANING)[n.verdict] || "", n.verdict === "not comparable" ? `ours is another setting (${n.basis}) and says nothing for or against the ${word} number.` : "",
+      n.verdict === "undecided" && n.difference_low === undefined ? "there are too few runs for an interval of the difference." : (exact(n) ? EXACT : MEANING)[n.verdict] || "", n.verdict === "not comparable" ? `ours is another setting (${n.basis}) and says nothing for or against the ${word} number.` : "",
       n.mark ? ` Remark: ${n.mark}.` : ""), interval(n));
     if (n.reason) parts.push(el("p", {}, el("b", {}, /^not run yet/.test(n.reason) ? "Planned runs: " : ["differs", "undecided"].includes(n.verdict) ? "What could explain it: " : "Remark: "), n.reason));
     parts.push(facts([
