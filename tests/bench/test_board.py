@@ -124,7 +124,7 @@ def searched() -> list[Planned]:
 def test_every_method_is_searched_once_on_persons() -> None:
     rows = pd.Series([item.row for item in searched() if item.column == PERSONS]).value_counts()
     assert set(rows) == {15}
-    assert len(rows) == 29
+    assert len(rows) == 29 + 13
 
 
 def test_every_method_has_the_same_number_of_trials_of_a_declared_space(
