@@ -11,6 +11,7 @@ import typer
 from repfl.bench.cli.options import AsJson, Grids, PaperScale, Plugins, Results
 from repfl.bench.cli.printing import leaves, print_json, screen, table
 from repfl.bench.errors import UserError, nearest, unknown
+from repfl.datasets.core.errors import registered
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -128,20 +129,22 @@ def _matches(name: str, scale: str, grids: Sequence[Path]) -> list[tuple[str, di
     from repfl.bench.grid import catalog
     from repfl.bench.grid.plugins import registries
 
-    registered = registries()
-    matches: list[tuple[str, dict[str, Any]]] = []
-    if name in registered["method"]:
-        matches.append(("method", catalog.method_facts(name)))
-    if name in registered["dataset"]:
-        matches.append(("dataset", catalog.dataset_facts(registered["dataset"][name])))
-    if name in registered["model"]:
-        matches.append(("model", catalog.model_facts(name)))
-    if name in registered["partition"]:
-        matches.append(("partition", catalog.partition_facts(name)))
-    if name in registered["metric"]:
-        metric = registered["metric"][name]
+    def metric_facts(name: str) -> dict[str, Any]:
+        metric = known["metric"][name]
         facts = {"title": metric.title, "averaged over": metric.average, "rule": getdoc(metric.of)}
-        matches.append(("metric", {"name": name, **facts}))
+        return {"name": name, **facts}
+
+    known = registries()
+    describe: dict[str, Callable[[str], dict[str, Any]]] = {
+        "method": catalog.method_facts,
+        "dataset": lambda name: catalog.dataset_facts(known["dataset"][name]),
+        "model": catalog.model_facts,
+        "partition": catalog.partition_facts,
+        "metric": metric_facts,
+    }
+    named = {kind: registered(name, known[kind]) for kind in describe}
+    matches = [(kind, describe[kind](n)) for kind, n in named.items() if n in known[kind]]
+    name = registered(name, catalog.recipes(grids))
     if name in catalog.recipes(grids):
         _, recipe, _, seed = catalog.find_recipe(name, scale, grids)
         matches.append(("recipe", {"name": name, **asdict(recipe), "first seed": seed}))

@@ -10,6 +10,7 @@ import typer
 
 from repfl.bench.errors import UserError, unknown
 from repfl.bench.grid.schema import NAME
+from repfl.datasets.core.errors import hyphened
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 RUN = {
@@ -30,6 +31,7 @@ def new(
     """Write a working start into this folder, with its test; CONTRIBUTING.md goes on from there."""
     if kind not in RUN:
         raise unknown("kind", kind, RUN)
+    name = hyphened(name)
     if not NAME.fullmatch(name) or not name[0].isalpha():
         near = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-").lstrip("-0123456789")
         near = near or f"my-{kind}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError, one_line, unknown
-from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.errors import DataError, hyphened
 
 if TYPE_CHECKING:
     from repfl.bench.grid.grid import Grid
@@ -291,7 +291,11 @@ def find_recipe(
     from repfl.bench.grid.grid import SCALES
 
     available = recipes(files)
-    names = [each for each in available if name in (each, each.partition("/")[2])]
+    names = [
+        each
+        for each in available
+        if hyphened(name) in (hyphened(each), hyphened(each.partition("/")[2]))
+    ]
     if not names:
         raise unknown("recipe", name, available)
     if len(names) > 1:

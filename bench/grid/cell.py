@@ -135,7 +135,7 @@ def build_cell(
     if inputs is None:
         check_partition(recipe)
         inputs = _input_hashes(method_entry, recipe.model, location)
-    return Cell(method, method_entry.version, _HP[key], resolved(recipe), seed, inputs)
+    return Cell(method_entry.name, method_entry.version, _HP[key], resolved(recipe), seed, inputs)
 
 
 def _input_hashes(method_entry: Entry, model: str, location: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError, unknown
 from repfl.bench.grid.recipes import adapter, validated
+from repfl.datasets.core.errors import registered
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.method import Entry
@@ -29,7 +30,7 @@ def find_entry(name: str) -> Entry | None:
     from repfl.algorithms.core.method import MethodError
 
     try:
-        return _registry().get(name)
+        return _registry().get(registered(name, _registry()))
     except MethodError as error:
         raise UserError(str(error)) from error
 
@@ -51,7 +52,8 @@ def hyperparameters(name: str, overrides: Mapping[str, Any], location: str = "")
         return None if raw == "none" and key in optional else raw
 
     where = f"{location + ': ' if location else ''}method {name!r}, hyper-parameters"
-    return validated(cls, {key: value(key, raw) for key, raw in overrides.items()}, where)
+    values = {key.replace("-", "_"): raw for key, raw in overrides.items()}
+    return validated(cls, {key: value(key, raw) for key, raw in values.items()}, where)
 
 
 @cache
@@ -104,7 +106,9 @@ SPEC = re.compile(r"(?P<name>[A-Za-z0-9._+-]+)(?:\[(?P<options>.*)\])?")
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
-    """Return name and hyper-parameters of `fedpurin[tau=0.3,bn=full]`."""
+    """Return name and hyper-parameters of `fedpurin[tau=0.3,bn=full]`; hyphens and underscores are
+    the same in both.
+    """
     match = SPEC.fullmatch(str(text).strip())
     if match is None:
         raise UserError(
@@ -115,11 +119,12 @@ def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
             raise UserError(f"method {text!r}: {part!r} is not of the form option=value")
+        name = key.strip().replace("-", "_")
         try:
-            options[key.strip()] = json.loads(value)
+            options[name] = json.loads(value)
         except (ValueError, RecursionError):
-            options[key.strip()] = value.strip().strip("'\"")
-    return match["name"], options
+            options[name] = value.strip().strip("'\"")
+    return registered(match["name"], _registry()), options
 
 
 def spec(method: str, hp: Mapping[str, Any]) -> str:

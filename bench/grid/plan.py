@@ -24,6 +24,7 @@ from repfl.bench.grid.methods import (
 )
 from repfl.bench.grid.planned import Planned, cells_of, of_block, unique
 from repfl.bench.grid.schema import GridRow
+from repfl.datasets.core.errors import hyphened, registered
 
 Spec = tuple[str, dict[str, Any]]
 """A method and some of its hyper-parameters."""
@@ -146,6 +147,7 @@ def _all_cells(selection: Selection) -> list[Planned]:
 def _artefacts(grid: Grid, requested: Sequence[str], scale: str) -> Iterator[Planned]:
     """Yield the planned cells of some artefacts of a grid, or of all."""
     artefacts = grid.file.artefacts
+    requested = [registered(name, artefacts) for name in requested]
     for name in requested:
         if name not in artefacts:
             options = [f"{grid.paper}/{each}" for each in artefacts]
@@ -234,11 +236,13 @@ def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
         ("--seed", selection.seeds, lambda item: [str(item.cell.seed)]),
     ]
     for option, values, names in selectors:
-        chosen = set(map(str, values))
+        named = [{*map(hyphened, names(item))} for item in items]
+        chosen = {hyphened(str(value)) for value in values}
         for value in values:
-            if not any(str(value) in names(item) for item in items):
+            if not any(hyphened(str(value)) in each for each in named):
                 raise _no_match(option, str(value), items, names, selection)
-        items = [item for item in items if not chosen or chosen.intersection(names(item))]
+        pairs = zip(items, named, strict=True)
+        items = [item for item, each in pairs if not chosen or chosen & each]
     for prefix in selection.cells:
         if not any(item.cell.id.startswith(prefix) for item in items):
             others = (replace(selection, scale=scale) for scale in SCALES)

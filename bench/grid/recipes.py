@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from repfl.bench.errors import UserError, nearest, one_line, refusal, unknown
 from repfl.bench.grid.dotted_names import leaves
 from repfl.bench.grid.once import once
-from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.errors import DataError, registered
 from repfl.datasets.core.recipe import Recipe, Training
 
 if TYPE_CHECKING:
@@ -26,10 +26,24 @@ SMALLEST_IMAGE = {"cnn4": 16, "lenet5": 16, "tiny": 4, "tiny-bn": 2, "vit4": 2}
 
 def recipe_from(values: Mapping[str, Any], location: str) -> Recipe:
     """Return a validated recipe; `location` tells in messages where the values come from."""
-    recipe: Recipe = validated(Recipe, values, location)
+    recipe: Recipe = _with_registered_names(validated(Recipe, values, location))
     if problem := next(_problems(recipe), ""):
         raise UserError(f"{location}: {problem}")
     return resolved(recipe)
+
+
+def _with_registered_names(recipe: Recipe) -> Recipe:
+    """Return a recipe with names as they are registered: `fashion-mnist` is `fashion_mnist`."""
+    from repfl.algorithms.models import MODELS
+    from repfl.datasets.core import partition, registry
+
+    dataset = registered(recipe.dataset, registry.names())
+    model = registered(recipe.model, MODELS)
+    rule = registered(recipe.partition.rule, partition.partitioners())
+    if (dataset, model, rule) == (recipe.dataset, recipe.model, recipe.partition.rule):
+        return recipe
+    split = replace(recipe.partition, rule=rule)
+    return replace(recipe, dataset=dataset, model=model, partition=split)
 
 
 def resolved(recipe: Recipe) -> Recipe:

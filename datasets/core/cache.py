@@ -156,6 +156,7 @@ def _joined(splits: Mapping[str, Arrays]) -> Arrays:
 def open_dataset(name: str, root: Path | str | None = None) -> Prepared:
     """Map a prepared dataset into memory."""
     dataset = get(name)
+    name = dataset.name
     if dataset.embedded:
         return _embedded(name)
     path = prepared_path(name, root)

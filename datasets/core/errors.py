@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 
@@ -12,6 +12,20 @@ class DataError(ValueError):
 
 MAX_NAMED = 50
 """Valid names that a message lists."""
+
+
+def hyphened(name: str) -> str:
+    """Return a name with hyphens for underscores: names that differ in these alone are the same."""
+    return name.replace("_", "-")
+
+
+def registered(name: str, known: Collection[str]) -> str:
+    """Return a known name that differs from `name` in hyphens and underscores alone, else `name`
+    itself.
+    """
+    if name in known:
+        return name
+    return next((each for each in known if hyphened(each) == hyphened(name)), name)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

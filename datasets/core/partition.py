@@ -218,14 +218,15 @@ def _options(partition: Partition) -> tuple[Registered, Any]:
         )
     registered = known[partition.rule]
     valid = [field.name for field in fields(registered.options)]
-    for name in partition.options:
+    options = {name.replace("-", "_"): value for name, value in partition.options.items()}
+    for name in options:
         if name not in valid:
             raise DataError(
                 f"partition {partition.rule!r} has no option {name!r}:"
                 f" {suggest(name, valid) if valid else 'it has none'}"
             )
     try:
-        return registered, registered.options(**partition.options)
+        return registered, registered.options(**options)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "options"

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from repfl.datasets.core.errors import DataError, suggest
+from repfl.datasets.core.errors import DataError, registered, suggest
 
 LABEL_BYTES = 8
 SPLITS = ("train", "val", "test", "all")
@@ -196,6 +196,7 @@ def names() -> list[str]:
 def get(name: str) -> Dataset:
     """Return a dataset by name."""
     _load()
+    name = registered(name, _REGISTRY)
     if name not in _REGISTRY:
         raise DataError(f"unknown dataset {name!r}: {suggest(name, _REGISTRY)}")
     return _REGISTRY[name]

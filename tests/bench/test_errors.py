@@ -4,15 +4,19 @@ name.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
 import pytest
 
 from repfl.bench.errors import UserError
+from repfl.bench.grid.catalog import find_recipe
 from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.methods import parse_spec
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.recipes import recipe_from
+from repfl.datasets.core.registry import get
 from tests.bench.conftest import RECIPE, recipe
 
 TRAINING = RECIPE["training"]
@@ -100,3 +104,34 @@ def test_a_wrong_method_is_refused_in_one_line(text: str, words: list[str]) -> N
 def test_a_wrong_seed_is_refused(seed: Any) -> None:
     with pytest.raises(UserError, match="whole number >= 0"):
         build_cell("local", {}, recipe(), seed)
+
+
+def test_hyphens_and_underscores_are_the_same_in_every_name_that_is_typed() -> None:
+    partition = {"rule": "class-dirichlet", "options": {"alpha": 0.5, "test_share": 0.3}}
+    typed = {"rule": "class_dirichlet", "options": {"alpha": 0.5, "test-share": 0.3}}
+    kinds = {"dataset": "fashion_mnist", "model": "tiny-bn", "clients": 3}
+    usual = recipe_from({**RECIPE, **kinds, "partition": partition}, "usual")
+    other = {"dataset": "fashion-mnist", "model": "tiny_bn", "partition": typed}
+    assert recipe_from({**RECIPE, **kinds, **other}, "typed") == usual
+    assert parse_spec("star_pfl") == ("star-pfl", {})
+    assert parse_spec("fedrep[head-epochs=2]") == ("fedrep", {"head_epochs": 2})
+    cell = build_cell("lg_fedavg", {}, usual, 0)
+    assert cell.id == build_cell("lg-fedavg", {}, usual, 0).id
+    assert build_cell("fedrep", {"head-epochs": 2}, usual, 0).hp.head_epochs == 2
+
+
+def test_selectors_and_look_ups_take_either_spelling() -> None:
+    usual = Selection(artefacts=["fedpurin/table1"], columns=["cifar10-dir0.1"])
+    typed = replace(usual, artefacts=["fedpurin/table_1"], columns=["cifar10_dir0.1"])
+    with pytest.raises(UserError, match="unknown artefact 'fedpurin/table_1'"):
+        plan(typed)  # a hyphen is another thing than nothing
+    typed = replace(typed, artefacts=usual.artefacts, methods=["lg_fedavg", "fed-per"])
+    with pytest.raises(UserError, match="unknown method 'fed-per'; did you mean fedper"):
+        plan(typed)
+    ids = [
+        {item.cell.id for item in plan(replace(typed, methods=[name, "local"]))}
+        for name in ("fedavg_ft", "fedavg-ft")
+    ]
+    assert ids[0] == ids[1]
+    assert find_recipe("fedpurin/cifar10_dir0.1", None)[0] == "fedpurin/cifar10-dir0.1"
+    assert get("fashion-mnist").name == "fashion_mnist"

@@ -46,6 +46,7 @@ def download(
     of the prepared file, None for an embedded dataset.
     """
     dataset, base = get(name), data_root(root)
+    name = dataset.name
     files = (edition and dataset.edition(edition).files) or dataset.files
     own = not dataset.editions
     if dataset.embedded:
@@ -114,6 +115,7 @@ def import_files(name: str, source: Path | str, root: Path | str | None = None) 
     that Hugging Face's `save_to_disk` wrote, or `hf:NAME` of the hub.
     """
     dataset, base, path = get(name), data_root(root), expanded(source)
+    name = dataset.name
     hub = str(source).startswith(HUB)
     if dataset.embedded:
         where = "scikit-learn" if dataset.editions else "its description"
