@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from repfl.bench.report.artefact_data import ArtefactData, Book
-from repfl.bench.report.links import slug
+from repfl.bench.report.links import anchor, slug
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.site.leaderboard import Leaderboard
 from repfl.paper_tables.core.drawing import captions
@@ -104,6 +106,11 @@ def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
             for line in board.lines
         ]
     entries += [
+        [f"{book.name(paper)}: {heading}", "notes", f"{paper}/notes.html#{anchor(heading)}", ""]
+        for paper, facts in book.papers.items()
+        for heading in re.findall(r"^##+ (.+)$", str(facts.get("notes", "")), re.MULTILINE)
+    ]
+    entries += [
         [f"{word}", "glossary", f"how.html#{slug(word)}", text] for word, text in GLOSSARY.items()
     ]
     entries += [
@@ -135,7 +142,7 @@ def by_method(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
 
 def by_dataset(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
     """Return every number by data set, without those that no run is behind."""
-    numbers: dict[str, list[tuple[ArtefactData, Number]]] = {}
+    numbers: dict[str, list[tuple[ArtefactData, Number]]] = {name: [] for name in book.datasets}
     for sheet in book.sheets:
         for number in sheet.numbers:
             name = sheet.datasets.get(number.column, "")
