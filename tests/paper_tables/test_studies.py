@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 import sys
 from collections.abc import Callable
 from itertools import islice
@@ -9,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -19,10 +22,38 @@ from repfl.paper_tables.core.studies.digits_toy import Toy
 from repfl.paper_tables.core.studies.twin_rounds import row_changes, twin_rounds
 from repfl.paper_tables.fedobp.studies import propositions as fedobp
 from repfl.paper_tables.fedpurin.studies import propositions as fedpurin
+from repfl.paper_tables.star_pfl.studies import partition
 from tests.algorithms import toys
 from tests.bench.conftest import ROOT
 
 LOGGED = {"mode": "flbench", "body_epochs": 1, "detach": True, "newcomer": "global"}
+
+
+# -- a published partition -------------------------------------------------------------------------
+
+
+def test_shipped_clients_are_compared_sample_by_sample(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A made-up clone, one of whose samples changed its client."""
+    (tmp_path / "data/medmnist").mkdir(parents=True)
+    (tmp_path / "split/medmnist0.1").mkdir(parents=True)
+    labels = np.random.default_rng(0).integers(0, 4, 4000)
+    np.save(tmp_path / "data/medmnist/ydata.npy", labels.astype(np.uint8))
+    for alpha in partition.ALPHAS:
+        parts = partition.ours(labels, alpha)
+        assert len(np.unique(np.concatenate(parts))) == 4000
+        parts[0][0] = parts[3][0]
+        shipped = np.array([*parts, None], dtype=object)[:-1]
+        file = f"partion_non_iid_dirichlet_{alpha}_20.npy"
+        np.save(tmp_path / "split/medmnist0.1" / file, shipped, allow_pickle=True)
+    partition.main(tmp_path)
+    assert capsys.readouterr().out.count(": 59 of 60 parts equal") == 3
+
+
+def test_a_shipped_file_may_hold_arrays_alone() -> None:
+    with pytest.raises(pickle.UnpicklingError, match="is no array"):
+        partition.Arrays(io.BytesIO(pickle.dumps(print))).load()
 
 
 # -- equations on a toy ----------------------------------------------------------------------------
