@@ -16,7 +16,7 @@ from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
-from repfl.paper_tables.core.result import Claim, Figure, claim
+from repfl.paper_tables.core.result import Claim, Column, Figure, claim
 from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedobp import ablation, accuracy, convergence, logs, trajectories
 from repfl.paper_tables.fedobp.drawn_curves import WINDOW, smooth
@@ -135,19 +135,30 @@ def _convergence(
 ) -> Figure:
     columns = [key(short, alpha) for short in DATASETS]
     ours = cohort_curves(evidence, DRAWN, columns)
-    return _figure(
+    title = f"Figure {name[-1]}: convergence at Dir({alpha})"
+    notes = (COHORT, *trajectories.notes(evidence, alpha), accuracy.COMPAT)
+    missing = builders.missing(evidence, DRAWN, columns)
+    if evidence.scale != "paper":  # other clients: no curve of the paper stands beside them
+        return builders.by_round(
+            evidence,
+            (PAPER, name),
+            title,
+            f"{OURS} and its baselines at Dir({alpha}).",
+            rows=DRAWN,
+            columns=[Column(key(short, alpha), text) for short, text in DATASETS.items()],
+            data=ours,
+            own=OURS,
+            notes=(*builders.at_scale(evidence, smoke=SAME_DATA), *notes),
+            claims=claims(evidence, ours),
+        )
+    return builders.figure(
         evidence,
-        name,
-        f"Figure {name[-1]}: convergence at Dir({alpha})",
-        f"{OURS} and eleven baselines at Dir({alpha}), ours and in the authors' logs.",
-        beside_logs(ours, alpha, {method: method for method in DRAWN}),
-        figure_style.looks(DRAWN, OURS),
-        notes=(
-            ANOTHER_SETTING,
-            *trajectories.notes(evidence, alpha),
-            accuracy.COMPAT,
-            *builders.missing(evidence, DRAWN, columns),
-        ),
+        (PAPER, name),
+        title,
+        f"{OURS} and its baselines at Dir({alpha}): every curve of ours beside that of the figure.",
+        partial(trajectories.draw, evidence=evidence, alpha=alpha),
+        trajectories.data(evidence, alpha),
+        notes=(ANOTHER_SETTING, *notes, *missing),
         claims=claims(evidence, ours),
         findings=trajectories.findings(evidence, alpha),
     )

@@ -10,9 +10,12 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import builders
+from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import NewCanvas
 from repfl.paper_tables.core.statistics.trajectory import compare_curves
 from repfl.paper_tables.fedobp.drawn_curves import drawn, smooth
 from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, PRINTED, key
@@ -25,6 +28,10 @@ SHORT = ("0.7", "0.9")
 LOGGED = "0.7"
 """The momentum of the logs behind the figures."""
 KEYS = ["dataset", "method", "momentum"]
+FIGURES = {"0.1": "fig2", "0.5": "fig3"}
+LOG = "the paper's figure (log)"
+COLOURS = {"0": "#0072b2", "0.7": "#d55e00", "0.9": "#009e73"}
+PER_ROW = 5
 
 
 def our_curves(evidence: Evidence, alpha: str) -> pd.DataFrame:
@@ -41,11 +48,71 @@ def our_curves(evidence: Evidence, alpha: str) -> pd.DataFrame:
     return runs.assign(dataset=runs["column"].map(columns))[[*KEYS, "seed", "round", "value"]]
 
 
+START = 20
+"""Rounds that a panel does not make room for."""
+THINNED = 5
+"""A point of a drawn curve in so many rounds is kept in the data of a figure."""
+
+
+def data(evidence: Evidence, alpha: str) -> pd.DataFrame:
+    """Return our curves and those of the figure: column, label, kind, seed, round, mean."""
+    ours = our_curves(evidence, alpha)
+    suffix = ours["momentum"].map(lambda each: "" if each == "0" else f", momentum {each}")
+    ours = ours.assign(label=ours["method"] + suffix, kind="ours")
+    parts = [
+        ours.rename(columns={"value": "mean"})[
+            ["dataset", "label", "kind", "seed", "round", "mean"]
+        ]
+    ]
+    for dataset in PRINTED.values():
+        for method in DRAWN:
+            line = drawn(FIGURES[alpha], dataset, method).iloc[::THINNED]
+            points = {"round": line.index, "mean": line.to_numpy()}
+            parts.append(pd.DataFrame(points).assign(dataset=dataset, label=method, kind=LOG))
+    titles = {printed: DATASETS[short] for short, printed in PRINTED.items()}
+    frame = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    return frame.assign(column=frame["dataset"].map(titles)).drop(columns="dataset")
+
+
+def draw(sheet: NewCanvas, evidence: Evidence, alpha: str) -> Canvas:
+    """Draw a small panel per curve of ours, with that of the figure behind it."""
+    ours = our_curves(evidence, alpha)
+    titles = {printed: DATASETS[short] for short, printed in PRINTED.items()}
+    pairs = [
+        (dataset, method)
+        for dataset in titles
+        for method in DRAWN
+        if ((ours["dataset"] == dataset) & (ours["method"] == method)).any()
+    ]
+    rows = max(1, -(-len(pairs) // PER_ROW))
+    canvas = sheet(2.1 * PER_ROW, 1.6 * rows + 0.9)
+    if not pairs:
+        (axes,) = figure_style.panels(canvas, 1, 1)
+        figure_style.not_run(axes)
+        return canvas
+    panels = figure_style.panels(canvas, len(pairs), PER_ROW)
+    for axes, (dataset, method) in zip(panels, pairs, strict=True):
+        line = drawn(FIGURES[alpha], dataset, method)
+        axes.plot(line.index, line, color="0.55", linewidth=2.2, label="the paper's figure")
+        here = ours[(ours["dataset"] == dataset) & (ours["method"] == method)]
+        for (momentum, seed), run in here.groupby(["momentum", "seed"]):
+            label = f"ours, momentum {momentum}" if seed == here["seed"].min() else None
+            axes.plot(
+                run["round"], run["value"], color=COLOURS[str(momentum)], linewidth=1, label=label
+            )
+        late = [*line[line.index > START], *here.loc[here["round"] > START, "value"]]
+        if late:
+            axes.set_ylim(min(late) - 2, max(late) + 1)
+        axes.set_title(f"{method}, {titles[dataset]}", fontsize=8)
+        axes.tick_params(labelsize=7)
+    figure_style.legend_below(canvas, panels, columns=4)
+    return canvas
+
+
 def compared(evidence: Evidence, alpha: str) -> pd.DataFrame:
     """Return ours minus the drawn curve over the early rounds, a row per data set, method and
     momentum, with the columns of `trajectory.COLUMNS`.
     """
-    figure = {"0.1": "fig2", "0.5": "fig3"}[alpha]
     parts = []
     # smaller scales have other clients
     curves = (
@@ -53,7 +120,7 @@ def compared(evidence: Evidence, alpha: str) -> pd.DataFrame:
     )
     for names, runs in curves.groupby(KEYS, sort=False):
         dataset, method, momentum = map(str, names)
-        line = drawn(figure, dataset, method)
+        line = drawn(FIGURES[alpha], dataset, method)
         if len(line):
             windows = compare_curves(runs[["seed", "round", "value"]], line, [EARLY])
             parts.append(windows.assign(dataset=dataset, method=method, momentum=momentum))
@@ -73,16 +140,16 @@ def findings(evidence: Evidence, alpha: str) -> tuple[str, ...]:
     parts = []
     for momentum, group in frame.groupby("momentum"):
         off = group["difference"]
-        parts.append(
-            f"with momentum {momentum} {len(group)} curve{'s' * (len(group) > 1)}, median"
-            f" {off.median():+.2f} points ({off.min():+.2f} to {off.max():+.2f})"
-        )
+        one = f"1 curve: {off.median():+.2f} points"
+        many = f"{len(group)} curves: median {off.median():+.2f} points"
+        reach = f" ({off.min():+.2f} to {off.max():+.2f})"
+        parts.append(f"momentum {momentum}, {one if len(group) == 1 else many + reach}")
     if not parts:
         return ()
     first, last = EARLY
     return (
-        f"Rounds {first} to {last}, ours minus the drawn curve, which is a log with momentum"
-        f" {LOGGED}: {'; '.join(parts)}.",
+        f"Rounds {first} to {last}, ours minus the drawn curve (a log with momentum {LOGGED}):"
+        f" {'; '.join(parts)}.",
     )
 
 

@@ -27,7 +27,7 @@ def test_every_curve_is_compared_in_its_early_rounds(monkeypatch: pytest.MonkeyP
     alone = frame.groupby(["dataset", "method"])["difference"].transform("size") == 1
     np.testing.assert_allclose(frame[alone]["difference"], -2.0, atol=1e-9)
     (words,) = trajectories.findings(evidence, "0.5")
-    assert "with momentum 0.9" in words
+    assert "momentum 0.9" in words
     assert len(trajectories.notes(evidence, "0.5")) == frame["dataset"].nunique()
 
 
