@@ -1,0 +1,113 @@
+"""Do gate and tests together notice mistakes? Those of `ideas.toml` are planted one at a time into
+a copy of this clone. The gate is asked, if a method is named, and then the tests that are named:
+those of the folder, or the files of it that have to do with the place.
+
+OMP_NUM_THREADS=1 python -m tests.plant.suite            # all; ideas whose text matches: ... WORD
+"""
+
+from __future__ import annotations
+
+import compileall
+import multiprocessing
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from typing import Any
+
+from tests import PATIENCE
+from tests.plant import asked
+
+ROOT = Path(__file__).resolve().parents[2]
+BAR = 55 / 60
+CHECKED_HASH = PycInvalidationMode.CHECKED_HASH
+DIRT = (".git", "__pycache__", ".nox", ".venv", ".mypy_cache", ".ruff_cache", "report", "results")
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A mistake, in which file, and who may find it."""
+
+    idea: str
+    file: str
+    old: str
+    new: str
+    tests: str
+    method: str = ""
+    recipes: str = ""
+
+    def planted(self, clone: Path) -> str | None:
+        """Return the text of the file with the mistake; None if the code has moved on."""
+        text = (clone / self.file).read_text(encoding="utf-8")
+        return text.replace(self.old, self.new) if text.count(self.old) == 1 else None
+
+
+def ideas(words: list[str]) -> Iterator[Idea]:
+    """Return the ideas that match a word, or all."""
+    text = Path(__file__).with_name("ideas.toml").read_text(encoding="utf-8")
+    for entry in tomllib.loads(text)["ideas"]:
+        if not words or any(word in f"{entry['file']} {entry['idea']}" for word in words):
+            yield Idea(**entry)
+
+
+def answer(context: Any, target: Any, *arguments: Any) -> Any:
+    """Return what a process of its own answers; None if it does not."""
+    here, there = context.Pipe()
+    process = context.Process(target=target, args=(*arguments, there))
+    process.start()
+    there.close()
+    try:
+        return here.recv() if here.poll(PATIENCE) else None
+    except EOFError:
+        return None
+    finally:
+        process.kill()
+        process.join()
+
+
+def finder(context: Any, clone: Path, idea: Idea) -> str:
+    """Return what notices the mistake that the clone has; empty if nothing does."""
+    if idea.method:
+        recipes = tuple(idea.recipes.split())
+        moved = answer(context, asked.ask, str(clone), (idea.method,), recipes)
+        if moved != []:
+            return f"the gate: {moved[0] if moved else 'it could not compute'}"
+    failed = answer(context, asked.tests, str(clone), idea.tests.split())
+    if failed != []:
+        return str(failed[0]) if failed else "the tests did not end"
+    return ""
+
+
+def main() -> int:
+    """Plant the ideas and print who found them; return exit code 1 if too few were found."""
+    missed, planted = [], 0
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*asked.LIBRARIES, "pytest"])
+    with tempfile.TemporaryDirectory(prefix="repfl-plant-") as folder:
+        clone = Path(folder).resolve() / "clone"
+        shutil.copytree(ROOT, clone, symlinks=True, ignore=shutil.ignore_patterns(*DIRT))
+        # checked by content: a file that changes twice a second is not taken for its predecessor
+        compileall.compile_dir(clone, quiet=2, invalidation_mode=CHECKED_HASH)
+        shutil.copy(clone / "bench" / "check" / "reference.json", clone / asked.REFERENCE)
+        for idea in ideas(sys.argv[1:]):
+            path, text = clone / idea.file, idea.planted(clone)
+            if text is None:
+                print(f"left out, since the code has moved on: {idea.idea} ({idea.file})")
+                continue
+            right, planted = path.read_text(encoding="utf-8"), planted + 1
+            path.write_text(text, encoding="utf-8")
+            by = finder(context, clone, idea)
+            path.write_text(right, encoding="utf-8")
+            missed += [] if by else [idea.idea]
+            word = f"found by {by[:150]}" if by else "MISSED"
+            print(f"{idea.file}: {idea.idea}: {word}", flush=True)
+    print(f"{planted - len(missed)} of {planted} found")
+    return 0 if planted - len(missed) >= BAR * planted else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
