@@ -9,6 +9,10 @@ import os
 
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before anything imports torch
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process would compile torch anew
+# What a user has set for commands of their own: where results go, and how wide or coloured text is.
+TASTES = ("REPFL_CONTRIBUTOR", "REPFL_RESULTS", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+for name in (*TASTES, "TTY_COMPATIBLE", "TTY_INTERACTIVE", "MPLBACKEND"):
+    os.environ.pop(name, None)
 
 
 def pytest_collection_finish() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def test_a_copy_inside_somebodys_repository_has_no_commit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     name = ["-c", "user.name=x", "-c", "user.email=x@y"]
+    # nobody's signatures, hooks and templates
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     for command in (["init", "-q"], [*name, "commit", "-q", "--allow-empty", "-m", "theirs"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     inside = tmp_path / ".venv" / "repfl"
