@@ -25,6 +25,7 @@ from repfl.bench.run.attempt import run_task
 from repfl.bench.run.executors import processes
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.store.store import Record, Store
+from tests import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).with_name("faulty.py")
@@ -209,5 +210,5 @@ def repfl(
     command = [sys.executable, "-m", "repfl", *map(str, arguments)]
     where: dict[str, Any] = {"env": environment(**variables), "cwd": cwd, "umask": umask}
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=900, check=False, **where
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, **where
     )

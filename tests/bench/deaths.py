@@ -52,9 +52,11 @@ def begin(root: Path, work: Callable[[], Any], moves: int = 0) -> tuple[Any, Any
 
 def last_words(process: Any, pipe: Any) -> Any:
     """What the work returned and how many changes it made; nothing if it was killed."""
-    process.join(120)
     try:
         return pipe.recv()
     except EOFError:
+        process.join()
         assert process.exitcode == -signal.SIGKILL
         return None
+    finally:
+        process.join()

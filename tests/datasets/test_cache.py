@@ -17,6 +17,7 @@ from repfl.datasets.core import cache
 from repfl.datasets.core.cache import open_dataset, prepared_path
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.files import prepare
+from tests import PATIENCE
 from tests.datasets.tiny import balanced, debris, npz, shrink, tiny_cifar
 
 
@@ -159,9 +160,9 @@ def test_processes_that_prepare_at_once_all_succeed_and_leave_one_file(
     for worker in workers:
         worker.start()
     start.set()
-    marks = [results.get(timeout=60) for _ in workers]
+    marks = [results.get(timeout=PATIENCE) for _ in workers]
     for worker in workers:
-        worker.join(timeout=60)
+        worker.join(timeout=PATIENCE)
         assert worker.exitcode == 0
     assert all(mark == marks[0] for mark in marks)
     assert debris(root) == []

@@ -26,7 +26,9 @@ seeds = st.integers(0, 2**32 - 1)
 counts = st.lists(st.integers(20, 60), min_size=2, max_size=8)
 some, even = st.integers(2, 6), st.sampled_from([2, 4, 6])
 quick = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 EXAMPLES: dict[str, dict[str, Any]] = {
     "iid": {},

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import PATIENCE
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -37,9 +39,17 @@ def chromium() -> Iterator[Any]:
     if binary is None:
         absent("no Chromium on this machine")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=binary, args=["--no-sandbox"])
+        how: Any = {"executable_path": binary, "args": ["--no-sandbox"]}
+        browser = driver.chromium.launch(timeout=1000 * PATIENCE, **how)
         yield browser
         browser.close()
+
+
+def new_page(browser: Any, **how: Any) -> Any:
+    """A page that waits for a busy machine."""
+    page = browser.new_page(**how)
+    page.set_default_timeout(1000 * PATIENCE)
+    return page
 
 
 class Watched:

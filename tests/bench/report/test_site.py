@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.report.artefact_data import Book
-from tests.bench.report.browsers import Watched, axe, chromium
+from tests.bench.report.browsers import Watched, axe, chromium, new_page
 
 NUMBER = "#fedavg.easy"
 
@@ -26,8 +26,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def watched(browser: Any, folder: Path, book: Book) -> Iterator[Watched]:
     """A fresh page, which must end without a complaint, and may have asked for files only."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(5000)
+    page = new_page(browser, viewport={"width": 1280, "height": 900})
     found = Watched(page)
     yield found
     page.close()
@@ -154,7 +153,7 @@ def test_pages_fit_their_window_and_axe_finds_nothing_serious(
     browser: Any, folder: Path, book: Book, scheme: str
 ) -> None:
     """In dark only contrast is looked for: the rest is the same."""
-    page, found = browser.new_page(color_scheme=scheme), []
+    page, found = new_page(browser, color_scheme=scheme), []
     asked = "resultTypes: ['violations']" if scheme == "light" else "runOnly: ['color-contrast']"
     for name in [*PAGES, *(MORE if scheme == "light" else [])]:
         page.goto("about:blank")

@@ -19,6 +19,7 @@ import pytest
 
 from repfl.bench.cli.main import call
 from repfl.bench.run import runner
+from tests import PATIENCE
 from tests.bench.conftest import FAULTY, GRID, ROOT, Here, digests, environment, repfl
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
@@ -53,7 +54,7 @@ def test_a_signal_is_answered_at_once_and_a_second_one_obeyed() -> None:
     with stop.listening():
         os.kill(os.getpid(), signal.SIGINT)
         begun = time.monotonic()
-        while not said and time.monotonic() - begun < 1:
+        while not said and time.monotonic() - begun < PATIENCE:
             time.sleep(0.01)
         assert "finishing the round" in said[0]
         assert stop()
@@ -97,7 +98,7 @@ def test_a_signal_ends_a_run_cleanly(tmp_path: Path, *, to_group: bool) -> None:
         time.sleep(0.05)
         assert process.poll() is None, process.communicate()[0]
     (os.killpg if to_group else os.kill)(process.pid, signal.SIGTERM)
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 128 + signal.SIGTERM
     assert "finishing the round" in output
     assert "stopped by a signal" in output
@@ -114,7 +115,7 @@ def test_a_signal_to_a_worker_that_is_still_starting_costs_nothing(tmp_path: Pat
     assert any("on 1 worker" in line for line in process.stdout)
     time.sleep(0.5)  # the worker imports, which takes it seconds
     os.killpg(process.pid, signal.SIGINT)
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 128 + signal.SIGINT
     assert "Traceback" not in output
     assert "failed" not in output
@@ -133,7 +134,7 @@ def test_two_runners_share_the_cells(tmp_path: Path) -> None:
     for each in runners:
         each.start()
     for each in runners:
-        each.join(200)
+        each.join(PATIENCE)
     said = [file.read_text() for file in outputs]
     assert [each.exitcode for each in runners] == [0, 0], said
     computed = [int(n) for text in said for n in re.findall(r"(\d+) computed", text)]
