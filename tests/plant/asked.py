@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Container, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 LIBRARIES = ["torch", "numpy", "scipy.optimize", "scipy.stats", "sklearn.datasets", "pandas"]
 LIBRARIES += ["pyarrow.parquet", "pydantic", "safetensors.torch", "filelock", "threadpoolctl"]
@@ -20,13 +20,7 @@ REFERENCE = "here.json"
 
 def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any) -> None:
     """Compute some of the gate's cells and send what moved."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(nowhere, stream)
-    os.chdir(clone)
-    sys.path.insert(0, clone)
-    # a file that changes twice a second must not be taken for its predecessor
-    sys.dont_write_bytecode = True
+    enter(clone)
     from repfl.bench.run import runner
 
     gate: Any = import_module("repfl.bench.check.gate")
@@ -36,6 +30,43 @@ def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any)
     if recipes:
         narrow(gate, names, recipes, setattr)
     pipe.send(told(gate.check(Path(REFERENCE), names, 1)))
+
+
+def enter(clone: str) -> None:
+    """Take the code of a clone, in silence."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.chdir(clone)
+    sys.path.insert(0, clone)
+    # a file that changes twice a second must not be taken for its predecessor
+    sys.dont_write_bytecode = True
+
+
+def tests(clone: str, files: list[str], pipe: Any) -> None:
+    """Run tests until one fails, and send its name and why."""
+    enter(clone)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]  # this one is of another clone
+    import pytest
+
+    class Failures:
+        found: ClassVar[list[str]] = []
+
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            self.note(report)
+
+        def pytest_collectreport(self, report: Any) -> None:
+            self.note(report)
+
+        def note(self, report: Any) -> None:
+            if report.failed:
+                last = report.longreprtext.strip().splitlines()[-1:]
+                self.found.append(" ".join([report.nodeid, *last]))
+
+    options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    code = pytest.main([*options, *files], plugins=[Failures()])
+    pipe.send(Failures.found or ([] if code == 0 else [f"pytest ended with {code}"]))
 
 
 def narrow(
