@@ -176,7 +176,13 @@ def small_table(evidence: Evidence | None = None) -> Table:
 def small_figure() -> Figure:
     """Two lines."""
     data = pd.DataFrame(
-        {"label": ["a", "a", "b", "b"], "round": [1, 2, 1, 2], "mean": [10.0, 20.0, 15.0, 1 / 3]}
+        {
+            "label": ["a", "a", "b", "b"],
+            "round": [1, 2, 1, 2],
+            "mean": [10.0, 20.0, 15.0, 1 / 3],
+            "column": "easy",
+            "scale": "smoke",
+        }
     )
 
     def draw(sheet: NewCanvas) -> Canvas:

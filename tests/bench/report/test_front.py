@@ -48,6 +48,8 @@ def test_every_re_run_number_stands_once_at_its_values_in_its_colour() -> None:
         for each in axes.collections
         for x, y in each.get_offsets()
     }
+    assert axes.get_xlabel().startswith("theirs")  # the first of each pair below
+    assert axes.get_ylabel().startswith("ours")
     blue, red = "#0173b2", "#d55e00"
     assert points == {
         (80.0, 80.5, blue, True),

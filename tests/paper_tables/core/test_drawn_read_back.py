@@ -123,8 +123,8 @@ def means() -> pd.DataFrame:
         {
             "ours": 50.0 + 3.1 * count,
             "std": 0.4 + 0.11 * count,
-            "published": 51.0 + 2.3 * count,
-            "published_std": 1.5 + 0.17 * count,
+            "printed": 51.0 + 2.3 * count,
+            "printed_std": 1.5 + 0.17 * count,
         },
         index=index,
     )
@@ -150,7 +150,7 @@ def test_marks_show_both_sides_with_their_own_deviations(axes: Axes, means: pd.D
     }
     assert len(shown) == 2 * len(LABELS)
     for label in LABELS:
-        for hollow, mean, std in ((False, "ours", "std"), (True, "published", "published_std")):
+        for hollow, mean, std in ((False, "ours", "std"), (True, "printed", "printed_std")):
             expected = [
                 (group, means.loc[(label, name), mean], means.loc[(label, name), std])
                 for group, name in enumerate(GROUPS)
