@@ -31,6 +31,16 @@ def constants() -> dict[str, str]:
     }
 
 
+def labels() -> dict[str, str]:
+    """The digests of the names of all classes, in the order of their labels."""
+    from repfl.datasets.core import registry
+
+    return {
+        name: digest("\n".join(registry.get(name).classes).encode())
+        for name in sorted(registry.names())
+    }
+
+
 def augmentations() -> dict[str, str]:
     """The digests of the constants of all augmentations."""
     from repfl.datasets.core.augment import AUGMENTATIONS
@@ -50,6 +60,7 @@ def printed() -> dict[str, str]:
 def test_constants_are_those_that_numbers_were_made_with() -> None:
     known = json.loads(FILE.read_text())
     assert constants() == known["normalisations"]
+    assert labels() == known["labels"]
     assert augmentations() == known["augmentations"]
 
 
@@ -60,6 +71,7 @@ def test_printed_numbers_are_those_that_were_compared_with_the_papers() -> None:
 if __name__ == "__main__":
     content = {
         "normalisations": constants(),
+        "labels": labels(),
         "augmentations": augmentations(),
         "printed": printed(),
     }

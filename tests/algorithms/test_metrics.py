@@ -31,6 +31,28 @@ def predicted() -> tuple[torch.Tensor, torch.Tensor]:
     return logits, labels
 
 
+@pytest.mark.parametrize("clients", [1, 7, 10, 19, 30])
+def test_a_summary_is_numpys_of_clients_that_have_samples(clients: int) -> None:
+    rng = np.random.default_rng(clients)
+    total = rng.integers(5, 40, clients)
+    correct = (total * rng.random(clients)).astype(int)
+    shares = correct / total
+    empty = np.zeros(3, dtype=int)  # further clients, without samples
+    score = evaluate.Score(
+        torch.arange(clients + 3),
+        torch.from_numpy(np.concatenate([empty, correct])),
+        torch.from_numpy(np.concatenate([empty, total])),
+    )
+    lowest = np.sort(shares)[: max(1, clients // 10)]
+    expected = {
+        "mean": shares.mean(),
+        "pooled": correct.sum() / total.sum(),
+        "std": shares.std(ddof=1) if clients > 1 else 0.0,
+        "decile": lowest.mean(),
+    }
+    assert evaluate.summary(score) == pytest.approx(expected, rel=1e-12)
+
+
 def test_values_are_scikit_learns(predicted: tuple[torch.Tensor, torch.Tensor]) -> None:
     logits, labels = predicted
     best, shares = logits.argmax(1), logits.double().softmax(1)

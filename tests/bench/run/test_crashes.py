@@ -19,7 +19,7 @@ WHOLE: dict[str, Any] = {
     "evaluation": {"tallies": ["mask"]},
     "training": {"rounds": 2},
 }
-"""A cell with every kind of file."""
+"""A cell with every kind of file; of a method without a server, which also counts edges."""
 
 
 def computing(root: Path, wanted: Task) -> Callable[[], str]:
@@ -49,7 +49,7 @@ def resumed(root: Path, wanted: Task) -> dict[str, dict[str, str]]:
 
 
 def test_a_death_before_any_write_is_made_good(tmp_path: Path) -> None:
-    wanted = task("fedpurin", **WHOLE)
+    wanted = task("dis-pfl", **WHOLE)
     status, moves = last_words(*begin(tmp_path / "whole", computing(tmp_path / "whole", wanted)))
     whole = digests(tmp_path / "whole")
     assert (status, len(whole)) == ("done", 1)
