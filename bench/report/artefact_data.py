@@ -27,12 +27,16 @@ class ClaimData:
     """In the paper's words, as far as the published files quote them."""
     ours: bool = False
     """Whether it is a check of this suite that the paper does not state."""
+    scale: str = "paper"
+    """The scale of the runs behind it."""
 
     @property
     def line(self) -> str:
         """Everything in one line."""
         prefix = "Our own check: " if self.ours else ""
         why = f"{self.why[:1].upper()}{self.why[1:]}"
+        if self.scale != "paper" and self.why.startswith("ours"):
+            why = f"Reduced run: {self.why}"
         return f"{prefix}{self.text} ({self.place}): {self.state}. {why}. ({self.id})"
 
 
@@ -151,6 +155,8 @@ class Book:
     """The folder of records, relative to the report."""
     out: str = "."
     """Where the report is written."""
+    findings: str = ""
+    """What was found over all papers, as Markdown."""
     repository: str = ""
     """The web address of the repository, if known."""
 

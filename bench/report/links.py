@@ -134,8 +134,12 @@ def readme(text: str, address: str = "") -> Markup:
     )
     html = re.sub(r'<img[^>]*alt="([^"]*)"[^>]*>', r"<em>\1</em>", html)
     if address:
-        html = re.sub(r'<a href="(?!https?:|#)([^"]*)">', rf'<a href="{address}/\1">', html)
-    html = re.sub(r'<a href="(?!https?:|#)[^"]*">(.*?)</a>', r"\1", html, flags=re.DOTALL)
+        html = re.sub(
+            r'<a href="(?!https?:|#|[\w-]+/notes\.html)([^"]*)">', rf'<a href="{address}/\1">', html
+        )
+    html = re.sub(
+        r'<a href="(?!https?:|#|[\w-]+/notes\.html)[^"]*">(.*?)</a>', r"\1", html, flags=re.DOTALL
+    )
     html = html.replace(
         "<table>",
         '<div class="scroll" tabindex="0" role="region" aria-label="Table">'

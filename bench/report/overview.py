@@ -264,8 +264,13 @@ def lead(summaries: Sequence[Summary]) -> str:
     papers = [summary for summary in summaries if summary.published]
     printed, filed = (sum(summary.origins[side] for summary in papers) for side in (0, 1))
     files = f" and {_count(filed, 'value')} of their authors' files" if filed else ""
-    papers_ = _count(len(papers), "paper")
-    return f"This report checks {_count(printed, 'printed number')} of {papers_}{files}."
+    parts = [
+        f"This report checks {_count(printed, 'printed number')} of {_count(len(papers), 'paper')}"
+        f"{files}."
+    ]
+    if stated := sum(summary.sentences for summary in papers):
+        parts.append(f"{stated:,} of these stand in sentences, which are checked as claims.")
+    return " ".join(parts)
 
 
 def counts(summaries: Sequence[Summary]) -> dict[str, tuple[int, int]]:

@@ -65,6 +65,7 @@ def _claim(claim: Claim, printed: Mapping[str, Mapping[str, Any]]) -> ClaimData:
         tuple(claim.sources),
         tuple(text for text in quoted if len(text.split()) > MAX_FRAGMENT_WORDS),
         claim.ours,
+        claim.scale,
     )
 
 
@@ -91,9 +92,17 @@ def _tabled(table: Table, printed: Mapping[str, Mapping[str, Any]]) -> dict[str,
             )
             for o in table.orderings
         ),
-        "summary": _summary(table.summary),
+        "summary": _summary(pd.DataFrame() if _mixed(table) else table.summary),
         "tested": table.tested,
     }
+
+
+def _mixed(table: Table) -> bool:
+    """Return whether reduced runs are among the numbers of a paper's table: no statistics over all
+    columns are shown beside printed numbers then.
+    """
+    ours = table.frame[table.frame["ours"].notna() & ~table.frame["kind"].isin([*map(str, EXACT)])]
+    return table.printed and bool((ours["scale"] != "paper").any())
 
 
 def _head(column: Column, floors: Mapping[str, float]) -> Head:

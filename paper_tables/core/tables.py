@@ -299,6 +299,6 @@ def _other_seeds(cells: pd.DataFrame, column: Column) -> list[str]:
     word = "seed" if len(seeds) == 1 else "seeds"
     note = f"; the floor is that of {word} {names}, which all have"
     return [
-        f"{column.name}: rows have different seeds, which may deal different clients, and are not"
+        f"{column.name}: rows have different seeds and are not"
         f" ranked{note if isfinite(floor) else ''}"
     ]

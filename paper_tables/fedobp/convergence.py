@@ -21,10 +21,7 @@ from repfl.paper_tables.fedobp.claims import FOLDER
 from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, OURS, PRINTED, key
 
 FIRST, BEST = "first evaluation", "best evaluation"
-LOGS = (
-    "the authors' logs are four evaluations of one run with momentum 0.7; the figure's own curves"
-    " are not published"
-)
+LOGS = "the authors' logs are four evaluations of one run with momentum 0.7"
 UNLOGGED = ", and FedALA has no log"
 
 

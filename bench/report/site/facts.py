@@ -138,15 +138,12 @@ def splits(planned: Sequence[Planned]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _chosen(partition: Partition) -> str:
-    """Return the options of a partition that differ from the defaults; a list by its length."""
-    from repfl.bench.grid import catalog
-
-    facts = catalog.partition_facts(partition.rule)["options"]
-    defaults = {option["name"]: option["default"] for option in facts}
+    """Return the options of a partition; a list by its length."""
+    seed = "each run's own" if partition.seed is None else partition.seed
     return ", ".join(
         f"{name} = {f'a list of {len(value)}' if isinstance(value, list | tuple) else value}"
-        for name, value in partition.options.items()
-        if value != defaults.get(name)
+        for name, value in {**partition.options, "seed": seed}.items()
+        if value is not None
     )
 
 
@@ -171,6 +168,13 @@ def origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         shown = {value[:12] for value in values} if name == "commit" else values
         facts[f"{name} of the runs"] = ", ".join(sorted(shown))
     return {name: value for name, value in facts.items() if value}
+
+
+def findings(planned: Sequence[Planned]) -> str:
+    """Return the findings over all papers, for a report of all of them."""
+    file = grids.ROOT / "RESULTS.md"
+    whole = {item.paper for item in planned} >= set(grids.printed(grids.ROOT))
+    return file.read_text("utf-8") if whole and file.is_file() else ""
 
 
 def repository() -> str:

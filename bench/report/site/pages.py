@@ -5,7 +5,7 @@ permanent: `<paper>/<artefact>.html#<number>`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,20 +60,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
 
     yield page("index.html", "index.html.j2", **_first_screen(book, summaries, board))
     for summary in summaries:
-        notes = str(book.papers.get(summary.paper, {}).get("notes", ""))
-        yield page(
-            f"{summary.paper}/index.html",
-            "paper.html.j2",
-            s=summary,
-            notes=bool(notes),
-            thumbs=_thumbs(summary),
-        )
-        if summary.claims:
-            yield page(f"{summary.paper}/claims.html", "claims.html.j2", s=summary)
-        if notes:
-            folder = f"paper_tables/{summary.paper.replace('-', '_')}"
-            text = readme(notes, book.repository and f"{book.repository}/blob/HEAD/{folder}")
-            yield page(f"{summary.paper}/notes.html", "notes.html.j2", s=summary, text=text)
+        yield from _of_paper(summary, book, page)
     for sheet in book.sheets:
         yield page(sheet.page, "artefact.html.j2", **_artefact(sheet, book))
     for name, lines in words.by_method(book).items():
@@ -84,8 +71,13 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         values = {"name": name, "facts": book.datasets.get(name, {}), "lines": lines}
         yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **values)
     if board:
-        yield page("leaderboard.html", "leaderboard.html.j2", picture=_picture(book, board.picture))
+        picture = _picture(book, board.picture)
+        yield page(
+            "leaderboard.html", "leaderboard.html.j2", picture=picture, tuned_ft=_baseline(board)
+        )
         yield "leaderboard.md", markdown(board)
+    if book.findings:
+        yield page("findings.html", "findings.html.j2", text=_findings(book))
     if book.test:
         yield page("selftest.html", "selftest.html.j2", **_self_test(book.test))
     meanings = {word: text.removeprefix(f"{word}: ") for word, text in formatting.MEANING.items()}
@@ -97,6 +89,36 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         meanings=meanings,
         frames=FRAMES,
     )
+
+
+def _of_paper(
+    summary: overview.Summary, book: Book, page: Callable[..., tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield a paper's own page, its claims and its notes."""
+    notes = str(book.papers.get(summary.paper, {}).get("notes", ""))
+    yield page(
+        f"{summary.paper}/index.html",
+        "paper.html.j2",
+        s=summary,
+        notes=bool(notes),
+        thumbs=_thumbs(summary),
+    )
+    if summary.claims:
+        yield page(f"{summary.paper}/claims.html", "claims.html.j2", s=summary)
+    if notes:
+        folder = f"paper_tables/{summary.paper.replace('-', '_')}"
+        text = readme(notes, book.repository and f"{book.repository}/blob/HEAD/{folder}")
+        yield page(f"{summary.paper}/notes.html", "notes.html.j2", s=summary, text=text)
+
+
+def _findings(book: Book) -> Markup:
+    text = re.sub(r"\((\w+)/README\.md", _notes_of, book.findings)
+    return readme(text, book.repository and f"{book.repository}/blob/HEAD/paper_tables")
+
+
+def _notes_of(link: re.Match[str]) -> str:
+    """Return the link to a paper's notes in place of that to its README."""
+    return f"({link[1].replace('_', '-')}/notes.html"
 
 
 def _environment(book: Book, board: Leaderboard | None) -> Environment:
@@ -124,6 +146,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "search": words.search(book, board),
         "paper_name": book.name,
         "tested": book.test,
+        "found": bool(book.findings),
         "board": board,
         "scales": words.SCALES,
         "states": overview.STATES,
@@ -175,10 +198,6 @@ def _first_screen(
     }
 
 
-def _name(sheet: ArtefactData, number: Number) -> str:
-    return f"{sheet.key}: {number.row}, {number.where}"
-
-
 def _rounded(value: Any) -> Any:
     """Return a number with as many decimals as a page needs; anything else as it is."""
     return round(value, 6) if isinstance(value, float) else value
@@ -193,7 +212,7 @@ def _thumbs(summary: overview.Summary) -> dict[str, str]:
 def _artefact(sheet: ArtefactData, book: Book) -> dict[str, Any]:
     return {
         "s": sheet,
-        "judged": overview.summaries([sheet], {})[0].verdicts if sheet.judged else {},
+        "judged": overview.summaries([sheet], {})[0].tally if sheet.judged else [],
         "name": book.name(sheet.paper),
         "cells": sheet.at(),
         "picture": _picture(book, *(file for file in sheet.files if file.endswith(".svg"))),

@@ -136,7 +136,7 @@ def _in_words(found: Decision) -> str:
     missing = found.of - found.compared
     return (
         f"ours: as stated in {found.met} of {found.compared} comparisons"
-        f"{f' ({missing} not run)' if missing else ''}; the deciding one is {value} ({seeds})"
+        f"{f' ({missing} not run)' if missing else ''}; the least favourable is {value} ({seeds})"
     )
 
 

@@ -40,7 +40,7 @@ def test_rows_of_different_seeds_are_not_ranked() -> None:
 def test_a_column_s_floor_is_that_of_the_seeds_which_all_rows_have_and_says_so() -> None:
     found = of_other_seeds()
     assert formatting.floors(found) == {"easy": 61.0}
-    said = "rows have different seeds, which may deal different clients, and are not ranked"
+    said = "rows have different seeds and are not ranked"
     (remark,) = (each for each in tables.remarks(found.frame, found.layout.columns) if said in each)
     assert remark.endswith("the floor is that of seed 1, which all have")
 
