@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import import_module
+from inspect import isfunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -237,6 +238,7 @@ class Entry:
                 f"method {name!r}: unknown family {self.family!r}; valid: {', '.join(FAMILIES)}"
             )
         _check_defaults(name, cls.HP)
+        _check_overrides(name, cls)
         if lacking := sorted(cls.__abstractmethods__):
             raise MethodError(f"method {name!r}: {cls.__name__} lacks {', '.join(lacking)}")
         cls.family = self.family
@@ -300,6 +302,35 @@ def _check_defaults(name: str, hp: type) -> None:
         ) from None
 
 
+def _check_overrides(name: str, cls: type[Method[Any]]) -> None:
+    """Refuse a name that is something else in a class from which the method derives: what calls it
+    there would fail, in a file that the user has not written.
+    """
+    for attribute, own in vars(cls).items():
+        for base in () if attribute.startswith("__") else cls.__mro__[1:]:
+            inherited = vars(base).get(attribute)
+            if isfunction(inherited) and not _fits(own, inherited):
+                theirs = f"{base.__name__}.{attribute}{signature(inherited)}"
+                raise MethodError(
+                    f"method {name!r}: {cls.__name__}.{attribute} replaces {theirs}, which is"
+                    " called otherwise; give yours another name, or these parameters"
+                )
+
+
+def _fits(own: Any, inherited: Callable[..., Any]) -> bool:
+    """Return whether a function can be called as one that it replaces."""
+    if not isfunction(own):
+        return not isinstance(own, int | float | str | tuple | list | dict)
+    required = [p for p in signature(inherited).parameters.values() if p.default is p.empty]
+    by_name = {p.name: None for p in required if p.kind is p.KEYWORD_ONLY}
+    by_place = [p for p in required if p.kind is p.POSITIONAL_OR_KEYWORD]
+    try:
+        signature(own).bind(*by_place, **by_name)
+    except TypeError:
+        return False
+    return True
+
+
 def methods() -> Mapping[str, Entry]:
     """Every registered method by name."""
     _load()
@@ -325,8 +356,15 @@ def build(name: str, overrides: Mapping[str, Any] | None = None) -> Method[Any]:
 
 
 def with_hp(cls: type[Method[Any]], hp: Any) -> Method[Any]:
-    """Return a method with validated hyper-parameters."""
-    return cls.chosen_by(hp)(hp)
+    """Return a method with validated hyper-parameters, of the class that their switches choose.
+
+    A variant, which is no part of that class, goes before it.
+    """
+    chosen = cls.chosen_by(hp)
+    if not issubclass(chosen, cls):
+        facts = {"__doc__": cls.__doc__, "__module__": cls.__module__}
+        chosen = type(cls.__name__, (cls, chosen), facts)
+    return chosen(hp)
 
 
 def field_of(cls: type, name: str) -> str:

@@ -49,6 +49,12 @@ def compose(name: str, inner: Entry) -> Entry:
         raise MethodError(
             f"method {name!r}: {inner.name} has no server; wrappers are for methods with one"
         )
+    mine = {n for n in vars(outer.cls) if not n.startswith("_")} - vars(Method).keys()
+    if both := sorted(mine & set(dir(inner.cls))):
+        raise MethodError(
+            f"method {name!r}: {inner.name} and {outer.name} both define {both[0]!r}; rename it in"
+            " one of them"
+        )
     of_hp = {
         "__doc__": f"Hyper-parameters of {inner.name}, and of {outer.name} around it.",
         "__module__": inner.cls.__module__,
@@ -56,13 +62,7 @@ def compose(name: str, inner: Entry) -> Entry:
     }
     hp = hyperparameters(type("HP", (outer.cls.HP, inner.cls.HP), of_hp))
     body = {"HP": hp, "__doc__": inner.cls.__doc__, "__module__": inner.cls.__module__}
-    names = f"{outer.cls.__name__}{inner.cls.__name__}"
-
-    def chosen_by(cls: type[Method[Any]], hp: Any) -> type[Method[Any]]:
-        method = inner.cls.chosen_by(hp)
-        return cls if method is inner.cls else type(names, (outer.cls, method), body)
-
-    cls = type(names, (outer.cls, inner.cls), body | {"chosen_by": classmethod(chosen_by)})
+    cls = type(f"{outer.cls.__name__}{inner.cls.__name__}", (outer.cls, inner.cls), body)
     return replace(
         inner,
         name=name,

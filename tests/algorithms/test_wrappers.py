@@ -8,14 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Message, Vectors
-from repfl.algorithms.core.method import MethodError, build, methods
+from repfl.algorithms.core.method import MethodError, State, build, methods, with_hp
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.core.sending import Way
 from repfl.algorithms.core.wrapper import Uploads
+from repfl.algorithms.fedobp import FedOBP, ServersFedOBP
 from repfl.algorithms.wrappers.compress import quantised
 from repfl.bench.check import contract
 from repfl.bench.check.situation import Situation
+from tests.algorithms import toys
 
 SIZES = (25, 7, 12, 40)
 
@@ -166,3 +169,16 @@ def test_a_wrapped_method_keeps_the_contract() -> None:
         "device",
     ):
         getattr(contract, promise)(case)
+
+
+def test_a_variant_of_a_method_goes_before_the_class_that_its_switches_choose() -> None:
+    class Variant(FedOBP):
+        def client_params(self, state: State, fed: Federation) -> torch.Tensor:
+            return torch.zeros_like(super().client_params(state, fed))
+
+    chosen = with_hp(Variant, Variant.HP())
+    assert isinstance(chosen, Variant)
+    assert isinstance(chosen, ServersFedOBP)
+    run = toys.run(chosen, rounds=1)
+    assert not toys.everybody(run).any()
+    assert type(with_hp(Variant, Variant.HP(decoupling="client"))) is Variant
