@@ -33,6 +33,7 @@ from repfl.bench.check.toy_clients import RAGGED, SHORT, toy_data, with_other_te
 from repfl.bench.errors import one_line, with_class
 from repfl.bench.grid.plugins import line_in
 from repfl.bench.grid.process_state import changed_setting, preserve_random_state, settings
+from repfl.datasets.core.recipe import Recipe
 
 TOLERANCE = 1e-9
 
@@ -354,20 +355,28 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
 
 def vacuous(case: Situation) -> str:
     """Return why the contract says little in a situation; empty if it does."""
-    seen = recording(usual(case))
-    if not seen.encoded and methods()[case.method].family != "local":
-        return "nothing is sent"
-    return " and ".join(sorted(seen.empty))
+    seen, family = recording(usual(case)), methods()[case.method].family
+    empty = set(seen.empty)
+    if not seen.encoded and family != "local":
+        empty = {"nothing is sent"}
+    if not seen.trained_from:
+        empty.add("nothing is trained")
+    if not seen.masked and family == "mask":
+        empty.add("nothing is masked")
+    return " and ".join(sorted(empty))
 
 
 def check(
-    name: str, promises: Sequence[Callable[[Situation], None]] = (), model: str | None = None
+    name: str,
+    promises: Sequence[Callable[[Situation], None]] = (),
+    model: str | None = None,
+    recipe: tuple[str, Recipe] | None = None,
 ) -> Iterator[tuple[str, Situation, str]]:
     """Yield (promise, situation, problem or "") for the contract, or for some promises, of a
     method. If the method fails, or does not repeat itself, nothing else is checked.
     """
     torch.set_num_threads(1)
-    for case in situations(name, model):
+    for case in situations(name, model, recipe):
         for promise in promises or CONTRACT:
             wrong = ""
             try:

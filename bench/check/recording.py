@@ -42,6 +42,8 @@ class Recording:
         """Bytes of all messages, encoded for real."""
         self.empty: set[str] = set()
         """What has had nothing to work on."""
+        self.masked = False
+        """Whether a message or a training has left entries out."""
         self.replays = ""
         """"": record; "up": replay the teacher's rows of what goes up; "down": replay downloads."""
         self.teacher = 0
@@ -67,8 +69,10 @@ class Recording:
 
     def train(self, step: Step, plans: list[Plan], inputs: Inputs, optimiser: Optimiser) -> Trained:
         """Keep what clients train from; while the teacher is replayed, disturb its models."""
-        if inputs.trainable is not None and not inputs.trainable.any():
-            self.empty.add("a training has nothing to train")
+        if inputs.trainable is not None:
+            self.masked |= not bool(inputs.trainable[..., self.fed.params.learnable].all())
+            if not inputs.trainable.any() and not inputs.extras:
+                self.empty.add("a training has nothing to train")
         named: list[Any] = [inputs.params, inputs.reference, inputs.extras]
         self.trained_from += [tensor.clone() for part in named for tensor in part.values()]
         done = self._train(step, plans, inputs, optimiser)
@@ -86,6 +90,8 @@ class Recording:
         self.encoded += encoded_bytes(message, len(rows))
         if isinstance(message, Vectors) and not message.on_wire.any():
             self.empty.add("a message has no entries")
+        if isinstance(message, Vectors):
+            self.masked |= not bool(message.on_wire[..., self.fed.communicated].all())
         if isinstance(message, Vectors) and way == "down" and message.code != "none":
             self.coded_down = True
         if not self.replays:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -17,8 +17,10 @@ from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.model import Model
 from repfl.bench.check import toy_model
 from repfl.bench.check.recording import RecordedRun, Recording, flat
-from repfl.bench.check.toy_clients import RAGGED, toy_data, toy_recipe
+from repfl.bench.check.toy_clients import RAGGED, like, short, toy_data, toy_recipe
 from repfl.bench.check.toy_model import EveryKind
+from repfl.bench.grid.recipes import shape_of
+from repfl.datasets.core.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,14 @@ class Situation:
     model: str
     participation: float
     hp: tuple[tuple[str, Any], ...] = ()
+    setting: str = ""
+    """The name of a recipe with whose model, form of data and training it is checked."""
+    recipe: Recipe | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def where(self) -> str:
+        """The recipe or the model, in messages."""
+        return self.setting or self.model
 
     def fresh(
         self,
@@ -42,7 +52,9 @@ class Situation:
     ) -> Run:
         """Return the method in this situation, not yet started."""
         data = data_for(sizes)
-        model = built(self.model, data.classes)
+        if self.recipe is not None:
+            data, protocol = like(data, self.recipe), short(self.recipe.training) | protocol
+        model = built(self.model, data.classes, self.recipe)
         recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
         method = build(self.method, dict(self.hp))
         how: dict[str, Any] = {"seed": 0, "dtype": torch.float64, "stack": stack, "device": device}
@@ -57,23 +69,29 @@ class Situation:
         return run
 
 
-def built(model: str, classes: int) -> Model:
-    """Return a model for the toy images, which are 8x8."""
+def built(model: str, classes: int, recipe: Recipe | None = None) -> Model:
+    """Return a model for the toy images, which are 8x8, or as a recipe's."""
+    if recipe is not None:
+        _, channels, size, _ = shape_of(recipe)
+        return models.build(model, channels=channels, size=size, classes=classes)
     if model == toy_model.NAME:
         return Model(model, lambda: EveryKind(1, 8, classes), (1, 8, 8), classes)
     return models.build(model, channels=1, size=8, classes=classes)
 
 
-def situations(name: str, model: str | None = None) -> Iterator[Situation]:
+def situations(
+    name: str, model: str | None = None, recipe: tuple[str, Recipe] | None = None
+) -> Iterator[Situation]:
     """Yield the situations of a method: all clients without batch norm, half of them with it; on a
-    model, if one is named.
+    model or a recipe, if one is named.
     """
     entry = methods()[name]
     options = tuple(entry.fast_hp.items())
-    if model is not None:
-        yield Situation(name, model, 1.0, options)
-        if "p2p" not in entry.needs:
-            yield Situation(name, model, 0.5, options)
+    if model is not None or recipe is not None:
+        setting, of = recipe or ("", None)
+        chosen = model or (of.model if of else "tiny")
+        for share in (1.0,) if "p2p" in entry.needs else (1.0, 0.5):
+            yield Situation(name, chosen, share, options, setting, of)
         return
     if "bn" not in entry.needs:
         yield Situation(name, "tiny", 1.0, options)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from repfl.algorithms.engine.client_data import ClientData
+from repfl.datasets.core import registry
+from repfl.datasets.core.augment import AUGMENTATIONS
 from repfl.datasets.core.recipe import Evaluation, Newcomers, Partition, Recipe, Training
 
 RAGGED, SHORT = (25, 7, 0, 40, 1, 16), (9, 0, 8, 1)
@@ -50,6 +53,38 @@ def toy_data(
         classes,
         public=torch.from_numpy(public.astype(np.uint8)),
     )
+
+
+def like(data: ClientData, recipe: Recipe) -> ClientData:
+    """Return the toy data in the form of a recipe's data set, with its input and augmentation."""
+    described = registry.get(recipe.dataset)
+    size, dtype = math.prod(described.shape), registry.SAMPLE_DTYPES[described.kind]
+    spread = torch.arange(size) * 64 // size
+
+    def formed(images: torch.Tensor) -> torch.Tensor:
+        values = images.flatten(1)[:, spread].numpy().astype(int) % (described.vocabulary or 256)
+        return torch.from_numpy(values.reshape(-1, *described.shape).astype(dtype))
+
+    assert data.public is not None
+    channels = described.shape[2]
+    return replace(
+        data,
+        images=formed(data.images),
+        public=formed(data.public),
+        scale=data.scale.expand(channels),
+        shift=data.shift.expand(channels),
+        classes=recipe.classes or len(described.classes),
+        shape=recipe.input,
+        augment=AUGMENTATIONS[recipe.augment],
+        kind=described.kind,
+    )
+
+
+def short(training: Training) -> dict[str, Any]:
+    """Return the fields of a recipe's training, shortened for toy clients."""
+    values = {field.name: getattr(training, field.name) for field in fields(training)}
+    limits = {"rounds": 3, "batch": 8, "epochs": 2, "steps": 5}
+    return values | {n: min(values[n], limits[n]) for n in limits if values[n] is not None}
 
 
 def toy_recipe(

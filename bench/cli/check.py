@@ -13,6 +13,7 @@ from rich.text import Text
 from repfl.bench.cli.options import (
     Artefacts,
     Chosen,
+    Grids,
     Methods,
     Papers,
     PaperScale,
@@ -28,6 +29,7 @@ from repfl.datasets.core.paths import real_path
 if TYPE_CHECKING:
     from repfl.bench.check.gate import Regression
     from repfl.bench.check.gate_compare import Move
+    from repfl.datasets.core.recipe import Recipe
 
 
 def check(
@@ -44,6 +46,11 @@ def check(
         str | None,
         typer.Option(help="keep the contract on this model; `every-kind` has layers of every kind"),
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="keep the contract with this recipe's model, kind of data and training"),
+    ] = None,
+    grid: Grids = None,
     reference: Annotated[
         Path | None, typer.Option(help="file that the gate compares with (default: ours)")
     ] = None,
@@ -74,8 +81,13 @@ def check(
         raise UserError(f"plugin {', '.join(plugin)}: {text}")
     if model is not None:
         _refuse_unknown(model)
-    codes = [_contract(names, promise or (), model)] if names or promise or model else []
-    if not (promise or model) and (not names or reference or _in_gate(names)):
+    settings = _recipes(recipe, grid or ())
+    elsewhere = bool(promise or model or settings)
+    codes = [
+        _contract(names, promise or (), model, setting)
+        for setting in settings or ((None,) if names or promise or model else ())
+    ]
+    if not elsewhere and (not names or reference or _in_gate(names)):
         codes.append(_show_regression(gate.check(reference, names, workers, files)))
     return max(codes)
 
@@ -94,6 +106,17 @@ def _methods_of(paths: Sequence[str]) -> list[str]:
         if (origin := plugins.origin("method", name)) is not None
         and any(origin == file or file in origin.parents for file in files)
     ]
+
+
+def _recipes(name: str | None, files: Sequence[Path]) -> list[tuple[str, Recipe]]:
+    """Return the named recipe, or else all of some grid files, with their full names."""
+    from repfl.bench.grid import catalog
+
+    ours = catalog.recipes() if files else {}
+    names = [name] if name else [each for each in catalog.recipes(files) if each not in ours]
+    if not (name or files):
+        return []
+    return [catalog.find_recipe(each, None, files)[:2] for each in names]
 
 
 def _refuse_unknown(model: str) -> None:
@@ -121,7 +144,12 @@ def _in_gate(names: Sequence[str]) -> bool:
 # -- the contract ----------------------------------------------------------------------------------
 
 
-def _contract(names: Sequence[str], promises: Sequence[str], model: str | None = None) -> int:
+def _contract(
+    names: Sequence[str],
+    promises: Sequence[str],
+    model: str | None = None,
+    recipe: tuple[str, Recipe] | None = None,
+) -> int:
     """Check the contract of methods; return the exit code."""
     from repfl.algorithms.core.method import methods
     from repfl.bench.check import contract
@@ -138,9 +166,9 @@ def _contract(names: Sequence[str], promises: Sequence[str], model: str | None =
         counts = Counter[str]()
         with waiting(f"{name}: the contract") as status:
             for promise, case, wrong in contract.check(
-                name, [by_name[each] for each in promises], model
+                name, [by_name[each] for each in promises], model, recipe
             ):
-                situation = f"{case.model}, participation {case.participation:g}"
+                situation = f"{case.where}, participation {case.participation:g}"
                 status.update(f"{name}: {promise} ({situation}) ...")
                 broken += bool(wrong)
                 counts[wrong] += 1
@@ -148,10 +176,10 @@ def _contract(names: Sequence[str], promises: Sequence[str], model: str | None =
                     verdict = f"BROKEN  {name}" if wrong else f"kept    {name}"
                     end = f": {wrong}" if wrong else ""
                     print(f"{verdict}: {promise} ({situation}){end}", flush=True)
-        for case in () if counts.keys() - {""} else contract.situations(name, model):
+        for case in () if counts.keys() - {""} else contract.situations(name, model, recipe):
             if note := contract.vacuous(case):
-                help_ = "repfl check --model NAME keeps the contract on a model of yours"
-                print(f"note    {name}: on {case.model}, {note}; {help_}")
+                help_ = "--model NAME or --recipe NAME keeps the contract on yours"
+                print(f"warning {name}: on {case.where}, {note}; {help_}")
         for wrong, count in counts.items():
             if wrong and count > 1:
                 print(f"        {name}: {count - 1} x more: {wrong}")

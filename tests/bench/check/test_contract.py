@@ -13,6 +13,7 @@ from repfl.bench.check import contract
 from repfl.bench.check.contract import Broken
 from repfl.bench.check.situation import Situation, situations
 from repfl.bench.errors import UserError
+from repfl.datasets.core.recipe import Partition, Recipe, Training
 
 SLIPS = """
 import itertools
@@ -26,8 +27,8 @@ from repfl.algorithms.math.class_stats import class_statistics
 NEXT = itertools.count().__next__
 
 
-def slip(name):
-    return register(name, title=name, paper="none", year=2026, family="partial", sends="as FedAvg")
+def slip(name, family="partial"):
+    return register(name, title=name, paper="none", year=2026, family=family, sends="as FedAvg")
 
 
 def seen(fed, models, split="test"):
@@ -340,6 +341,19 @@ class Explodes(More):
 
     def more(self, theta, fed):
         return theta / 0
+
+
+@slip("test-full-mask", "mask")
+class FullMask(FedAvg):
+    "Masks nothing."
+
+
+@slip("test-idle")
+class Idle(Plain):
+    "Trains nothing."
+
+    def round(self, state, fed):
+        return {"theta": fed.mean(self.up(self.down(state, fed), fed))}
 """
 
 FOUND = [
@@ -499,3 +513,34 @@ def test_a_method_that_diverges_is_told_so(slips: Path) -> None:
     said = {wrong for _, _, wrong in contract.check("test-explodes", [contract.finite])}
     assert len(said) == 1
     assert said.pop().startswith("diverged on toys")
+
+
+def test_the_contract_takes_a_recipes_model_data_and_training(slips: Path) -> None:
+    recipe = Recipe(
+        dataset="har",
+        model="conv1d",
+        clients=20,
+        partition=Partition(rule="persons"),
+        training=Training(rounds=40, batch=32, lr=0.01, momentum=0.5, steps=50),
+    )
+    cases = list(situations("fedavg", recipe=("mine/har", recipe)))
+    assert [(case.where, case.participation) for case in cases] == [
+        ("mine/har", 1.0),
+        ("mine/har", 0.5),
+    ]
+    run = cases[0].fresh()
+    assert (run.fed.data.kind, run.fed.data.images.shape[1:]) == ("signals", (1, 128, 9))
+    assert (run.fed.protocol.steps, run.fed.protocol.momentum) == (5, 0.5)
+    assert run.fed.model.name == "conv1d"
+    assert [
+        wrong
+        for *_, wrong in contract.check("fedavg", [contract.stacked], None, ("mine/har", recipe))
+    ] == ["", ""]
+    leak = next(situations("test-attention", recipe=("mine/har", recipe)))
+    assert contract.vacuous(leak) == "nothing is sent"
+
+
+def test_a_method_that_masks_nothing_is_told(slips: Path) -> None:
+    assert contract.vacuous(Situation("fedpurin", "tiny", 1.0)) == ""
+    assert contract.vacuous(Situation("test-full-mask", "tiny", 1.0)) == "nothing is masked"
+    assert contract.vacuous(Situation("test-idle", "tiny", 1.0)) == "nothing is trained"

@@ -8,7 +8,7 @@ import pytest
 
 from repfl.bench.check import contract, gate
 from repfl.bench.check.situation import Situation
-from tests.bench.conftest import Here
+from tests.bench.conftest import ROOT, Here
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,11 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check two promises in one situation."""
     monkeypatch.setattr(contract, "CONTRACT", (contract.finite, contract.resumable))
     monkeypatch.setattr(
-        contract, "situations", lambda name, model=None: [Situation(name, model or "tiny", 1.0)]
+        contract,
+        "situations",
+        lambda name, model=None, recipe=None: [
+            Situation(name, model or "tiny", 1.0, (), *(recipe or ()))
+        ],
     )
 
 
@@ -64,3 +68,14 @@ def test_a_named_method_is_checked_by_contract_and_gate(
     said = here("check", "--method", "fedavg")
     assert (said.code, "0 broken promises" in said.out) == (0, True)
     assert "3 cells of 1 methods against reference.json: nothing moved" in said.out
+
+
+def test_a_recipe_or_a_grid_may_be_named(here: Here) -> None:
+    said = here("check", "--method", "fedavg", "--recipe", "fedpurin/billing-fmnist")
+    assert (said.code, "(fedpurin/billing-fmnist, participation 1)" in said.out) == (0, True)
+    said = here("check", "--method", "fedavg", "--recipe", "fmnist-nowhere")
+    assert (said.code, "unknown recipe 'fmnist-nowhere'" in said.err) == (2, True)
+    grid = ROOT / "bench" / "examples" / "all_methods.toml"
+    said = here("check", "--method", "fedavg", "--promise", "finite", "--grid", grid)
+    assert said.code == 0
+    assert said.out.count("kept    fedavg: finite (") == said.out.count("0 broken promises") > 0
