@@ -310,7 +310,7 @@ class Federation:
         extras: Mapping[str, Tensor] | None = None,
         trainable: Tensor | None = None,
         keep: tuple[str, ...] | None = None,
-        epochs: int | None = None,
+        epochs: int | Sequence[int] | None = None,
         scored: bool = True,
         **options: Any,
     ) -> Any:
@@ -319,7 +319,7 @@ class Federation:
         `loss(model, batch, extras)` is written for one client; `models` [K, D] are further models
         that it finds in `extras`, and `extras` further tensors, a row for each client. `pull`
         (anchor [K, D], strength) adds the gradient of strength / 2 |w - anchor|^2. `trainable` ([D]
-        or [K, D]) freezes all other entries. `epochs` defaults to the protocol's.
+        or [K, D]) freezes all other entries. `epochs` is a number, or one for each active client.
 
         `step(client, batch)` replaces all of this by one's own step on a mini-batch; `params` may
         then be several models by name, `params` among them, all of which it may change.

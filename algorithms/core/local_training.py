@@ -99,7 +99,7 @@ def training_plan(
     fed: Federation,
     inputs: Inputs,
     *,
-    epochs: int | None,
+    epochs: int | Sequence[int] | None,
     first_epoch: int = 0,
     steps: int | None = None,
     stream: str = "batches",
@@ -118,10 +118,12 @@ def training_plan(
     if unknown := optimiser.keys() - vars(usual).keys():
         valid = ", ".join((*OPTIONS, *ORDER, *(f.name for f in fields(usual))))
         raise TypeError(f"fed.train has no option {min(unknown)!r}; valid: {valid}")
-    batches = schedule(fed, epochs, first_epoch, stream)
+    each = epochs if isinstance(epochs, Sequence) else [epochs] * fed.K
     plans = [
-        plan_batches(fed.data, fed.streams, client, batches).first(steps)
-        for client in fed.active_ids
+        plan_batches(fed.data, fed.streams, client, schedule(fed, own, first_epoch, stream)).first(
+            steps
+        )
+        for client, own in zip(fed.active_ids, each, strict=True)
     ]
     return plans, replace(usual, **optimiser)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from math import ceil
 from typing import NamedTuple, TypeVar
 
@@ -38,9 +37,13 @@ class Schedule:
     steps: int | None = None
     """How many batches there are, instead of `epochs`."""
 
+    def of_epoch(self, samples: int) -> int:
+        """Return the number of batches in an epoch of a client with so many samples."""
+        return steps_per_epoch(samples, self.batch, self.skip_single)
+
     def length(self, samples: int) -> int:
-        """Return the number of batches of a client with so many samples."""
-        of_epoch = steps_per_epoch(samples, self.batch, self.skip_single)
+        """Return the number of its batches in all."""
+        of_epoch = self.of_epoch(samples)
         if self.steps is not None:
             return self.steps if of_epoch else 0
         # 0.1 * 30 is a little more than 3
@@ -92,9 +95,8 @@ def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Sche
     length = schedule.length(len(samples))
     index: list[Tensor] = []
     epochs, drawn = [], []
-    for epoch in count(schedule.first_epoch):
-        if len(index) >= length:
-            break
+    begun = ceil(length / (schedule.of_epoch(len(samples)) or 1))
+    for epoch in range(schedule.first_epoch, schedule.first_epoch + begun):
         address = (schedule.round, client, epoch)
         order = samples[streams.permutation(len(samples), schedule.stream, *address)]
         draws = (
