@@ -7,7 +7,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Chosen, Method, State, register
-from repfl.algorithms.engine.params import columns, runs, write_columns
+from repfl.algorithms.engine.params import columns, true_slices, write_columns
 
 
 @register(
@@ -73,7 +73,7 @@ class FedAvg(Method[Chosen]):
 
     def personal_columns(self, fed: Federation) -> list[slice]:
         """Return the columns of the entries that clients keep."""
-        return runs(~fed.to_host(self.shared_mask(fed)))
+        return true_slices(~fed.to_host(self.shared_mask(fed)))
 
     def merge(self, state: State, fed: Federation, received: Tensor) -> Tensor:
         """Return the active clients' models: what they keep, and else what they received

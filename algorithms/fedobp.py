@@ -108,6 +108,8 @@ class FedOBP(Method[HP]):
 
     Every client is scored with start_i from the current w_g. Scores that are all equal (the first
     round) make nothing personal. Batch-norm statistics have no score: they follow the protocol.
+    State: `last` [N, D] are the w_i, `seen` [N] says who has taken part; `change` and `score` are
+    those of a client's last visit, if options need them.
     Differences from published code: paper_tables/fedobp/README.md.
     """
 

@@ -49,19 +49,26 @@ class IFCA(FedAvg[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        models = [fed.new_model(*[j] * (j > 0)) for j in range(self.hp.clusters)]
-        return super().init(fed) | {"theta": torch.stack(models)}  # [clusters, D]
+        others = [fed.new_model(j) for j in range(1, self.hp.clusters)]
+        models = torch.stack([fed.new_model(), *others])
+        return super().init(fed) | {"theta": models}  # [clusters, D]
 
     def round(self, state: State, fed: Federation) -> State:
         received = [self.merge(state, fed, fed.down(theta)) for theta in state["theta"]]
         start, chosen = self.best(fed, torch.stack(received))
         end = fed.train(start)
         chosen = fed.send("up", chosen.to(fed.dtype)[:, None])[:, 0]  # the cluster's number
-        member = F.one_hot(chosen.long(), self.hp.clusters).to(fed.dtype) * fed.weights[:, None]
-        mass = member.sum(0)[:, None]  # [clusters, 1]
-        means = member.T @ fed.up(end) / torch.where(mass > 0, mass, 1.0)
-        theta = torch.where((mass > 0) & fed.communicated, means, state["theta"])
+        theta = self.aggregate(fed, state["theta"], fed.up(end), chosen.long())
         return self.keep(state, fed, end) | {"theta": theta}
+
+    def aggregate(self, fed: Federation, theta: Tensor, uploaded: Tensor, chosen: Tensor) -> Tensor:
+        """Return the models, each averaged over the uploads [K, D] of those that chose it
+        [clusters, D].
+        """
+        member = F.one_hot(chosen, self.hp.clusters).to(fed.dtype) * fed.weights[:, None]
+        mass = member.sum(0)[:, None]  # [clusters, 1]
+        means = member.T @ uploaded / torch.where(mass > 0, mass, 1.0)
+        return torch.where((mass > 0) & fed.communicated, means, theta)
 
     def best(self, fed: Federation, models: Tensor) -> tuple[Tensor, Tensor]:
         """Return each client's best of several models, and which one it is  [clusters, K, D] ->

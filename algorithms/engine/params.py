@@ -202,7 +202,7 @@ class Params:
         return torch.cat(parts, dim=-1)
 
 
-def runs(mask: Tensor) -> list[slice]:
+def true_slices(mask: Tensor) -> list[slice]:
     """Return where a mask [D] on the CPU is true, as slices."""
     edges = torch.nn.functional.pad(mask.to(torch.int8), (1, 1)).diff().nonzero().flatten().tolist()
     return [slice(first, last) for first, last in zip(edges[::2], edges[1::2], strict=True)]
