@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -103,6 +103,10 @@ class FedPURIN(Method[HP]):
 
     HP = HP
 
+    @classmethod
+    def chosen_by(cls, hp: Any) -> type[Method[Any]]:
+        return CodesFedPURIN if hp.ends or hp.rest == "own" else cls
+
     def init(self, fed: Federation) -> State:
         first = torch.where(self.processed(fed), fed.new_model(), fed.first_models())
         return {"w": fed.client_rows(first)}  # [N, D]
@@ -123,11 +127,11 @@ class FedPURIN(Method[HP]):
         average = fed.mean(uploaded)
         partners = collaborators(overlaps(masks), fed.round / self.hp.beta)
         combined = torch.where(masks, average_with(partners, uploaded), average)
-        news = (combined != 0) & processed & ~self.kept(fed, masks)
-        received = fed.down(combined, news, code="bitmap", domain=processed)
+        returned = (combined != 0) & processed & ~self.private(fed, masks)
+        received = fed.down(combined, returned, code="bitmap", domain=processed)
 
         self.record(fed, mask, average, partners)
-        new = torch.where(processed & ~self.kept(fed, mask), received, trained)
+        new = torch.where(processed & ~self.private(fed, mask), received, trained)
         return {"w": fed.scatter_rows(state["w"], new)}
 
     def tensors(self, fed: Federation) -> list[Slice]:
@@ -147,15 +151,12 @@ class FedPURIN(Method[HP]):
         scores = (0.5 * effect.square() - effect).abs() if self.hp.hessian else effect.abs()
         tensors = self.tensors(fed)
         mask = critical(scores, self.hp.tau, tensors, self.hp.cutoff, floor=1e-10)
-        whole = [s for s in tensors if self.hp.bn == "full" and s.kind == "norm"]
-        if self.hp.ends:
-            whole += [s for s in tensors if s.head or s is fed.params.slices[0]]
-        return mask | fed.params.mask(whole)
+        norms = [s for s in tensors if self.hp.bn == "full" and s.kind == "norm"]
+        return mask | fed.params.mask(norms)
 
-    def kept(self, fed: Federation, mask: Tensor) -> Tensor:
+    def private(self, fed: Federation, mask: Tensor) -> Tensor:
         """Return which entries a client does not take from the server  [K, D] bool."""
-        after = torch.full_like(mask, fed.round > self.hp.beta) & mask
-        return after | ~mask if self.hp.rest == "own" else after
+        return torch.full_like(mask, fed.round > self.hp.beta) & mask
 
     def record(self, fed: Federation, mask: Tensor, average: Tensor, partners: Tensor) -> None:
         """Log how many entries are critical, how many partners a client has, and how much of the
@@ -178,3 +179,18 @@ class FedPURIN(Method[HP]):
         initial.
         """
         return torch.where(self.processed(fed), state["w"].mean(0), fed.new_model())
+
+
+class CodesFedPURIN(FedPURIN):
+    """With the switches of the published code that the paper does not have."""
+
+    def critical(self, fed: Federation, params: Tensor, grad: Tensor | None) -> Tensor:
+        mask = super().critical(fed, params, grad)
+        if not self.hp.ends:
+            return mask
+        tensors = self.tensors(fed)
+        return mask | fed.params.mask(s for s in tensors if s.head or s is fed.params.slices[0])
+
+    def private(self, fed: Federation, mask: Tensor) -> Tensor:
+        after = super().private(fed, mask)
+        return after | ~mask if self.hp.rest == "own" else after

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.engine.params import Params, count_true
 from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math.masks import holders_mean, log_shares, masked_quantile
@@ -72,8 +72,14 @@ class HP:
     )
 
 
-PERCENT = 100
-"""The code passes a share where a percentile is expected; so its quantile is a hundredth of it."""
+ALGORITHM_1 = {
+    "masked": "all",
+    "cap": 0.0,
+    "sent": "trained",
+    "average": "all",
+    "halving": "clamped",
+}
+"""The switches by which the paper's text is followed."""
 
 
 @dataclass
@@ -91,31 +97,22 @@ class Tracker:
         moved = torch.cat([self.record[:, 1:], update[:, None]], dim=1)
         self.record = torch.where((update != 0)[:, None], moved, self.record)
 
-    def update_activity(self, params: Params, threshold: float, cap: float = 0.0) -> None:
-        """Freeze the active entries whose stability is below a threshold, but for those on trial.
+    def update_activity(self, params: Params, threshold: float) -> None:
+        """Freeze the active entries whose stability is below a threshold."""
+        self.freeze(stability(params, self.record) < threshold)
 
-        `cap` limits a tensor's frozen share of the whole model: its threshold is a quantile then.
-        """
-        stable = stability(params, self.record)
-        judged, bar = self.active & ~self.trial, torch.full_like(stable, threshold)
-        for s in params.trained if cap else []:
-            part, among = stable[:, s.place].nan_to_num(posinf=0.0), judged[:, s.place]
-            frozen = (~self.active[:, s.place]).sum(1, keepdim=True) / params.parameters
-            level = masked_quantile(part, among, (cap - frozen).clamp(min=0) / PERCENT)
-            bar[:, s.place] = level.nan_to_num(posinf=0.0).clamp(min=threshold)
-            judged[:, s.place] = among & (frozen < cap)
-        self.active = torch.where(judged, stable >= bar, self.active)
+    def freeze(self, settled: Tensor) -> None:
+        """Freeze the active entries that have settled, but for those on trial."""
+        self.active = self.active & (self.trial | ~settled)
 
-    def end_trials(self, params: Params, threshold: float, halving: str) -> None:
+    def end_trials(self, params: Params, threshold: float, shortest: int = 1) -> None:
         """End trials, with a longer period for what is still stable and a shorter one for what
         moves; then put the entries that were frozen for their period on trial.
         """
         frozen = self.frozen + (~self.active).int()
         moves = stability(params, self.record) >= threshold
-        after_trial = torch.where(moves, self.period // 2, self.period + 1)
+        after_trial = torch.where(moves, self.period // 2, self.period + 1).clamp(min=shortest)
         self.period = torch.where(self.trial, after_trial, self.period)
-        if halving == "clamped":
-            self.period = self.period.clamp(min=1)
         self.trial = self.period.clamp(min=1) <= frozen
         self.active = self.active | self.trial
         self.frozen = torch.where(self.trial, 0, frozen)
@@ -167,11 +164,15 @@ class StarPFL(FedAvg[HP]):
     entry goes on trial and L = 0.
 
     Everything starts active. Scored: `pre_agg` as in the paper, since personal models exist only
-    between training and aggregation; `post_agg` is the global model.
-    Differences from published code: paper_tables/star_pfl/README.md.
+    between training and aggregation; `post_agg` is the global model. This class is Algorithm 1;
+    what the published code does otherwise is `CodesStarPFL` (paper_tables/star_pfl/README.md).
     """
 
     HP = HP
+
+    @classmethod
+    def chosen_by(cls, hp: Any) -> type[Method[Any]]:
+        return cls if ALGORITHM_1.items() <= vars(hp).items() else CodesStarPFL
 
     def init(self, fed: Federation) -> State:
         server = new_tracker(fed, 1, self.hp.server_record)
@@ -187,17 +188,16 @@ class StarPFL(FedAvg[HP]):
         start = self.download(state, fed)
         active_at_server = fed.send_mask("down", server.active, params.learnable)
 
-        clients.update_activity(params, hp.client_threshold, hp.cap)
+        self.freeze_at_clients(params, clients)
         trained = clients.active  # [K, D]
-        end = self.train_active(fed, start, clients)
-        clients.end_trials(params, hp.client_threshold, hp.halving)
-        sent = active_at_server & (clients.active if hp.sent == "checked" else trained)
-        sent = sent & fed.communicated
+        end = self.train_active(fed, start, clients, trained)
+        clients.end_trials(params, hp.client_threshold, self.shortest_period)
+        sent = fed.communicated & active_at_server & self.uploaded(trained, clients)
         held = fed.send_mask("up", sent, domain=params.learnable)
 
         new = self.aggregate(fed, theta, fed.up(end, sent), held)
         server.append(torch.where(params.learnable, new - theta, 0.0)[None])
-        server.end_trials(params, hp.server_threshold, hp.halving)
+        server.end_trials(params, hp.server_threshold, self.shortest_period)
 
         for name, share in (("trained", trained), ("sent", sent)):
             count = count_true(share & params.learnable).sum().double()
@@ -210,11 +210,19 @@ class StarPFL(FedAvg[HP]):
         }
         return {"theta": new, **self.keep(state, fed, end), **as_state("server", server), **tracked}
 
-    def train_active(self, fed: Federation, start: Tensor, clients: Tracker) -> Tensor:
+    @property
+    def shortest_period(self) -> int:
+        """The rounds that an entry stays frozen at least, once it has settled."""
+        return 1
+
+    def freeze_at_clients(self, params: Params, clients: Tracker) -> None:
+        """Freeze what has settled at clients."""
+        clients.update_activity(params, self.hp.client_threshold)
+
+    def train_active(
+        self, fed: Federation, start: Tensor, clients: Tracker, active: Tensor
+    ) -> Tensor:
         """Train active entries; the first epochs' updates become the new record  [K, D]."""
-        active = clients.active
-        if self.hp.masked == "weights":
-            active = active | fed.params.select(lambda s: not s.name.endswith("weight"))
         done = fed.train(start, trainable=active, keep=("epochs",))
         assert done.epochs is not None
         clients.record = torch.zeros_like(clients.record)
@@ -222,15 +230,60 @@ class StarPFL(FedAvg[HP]):
             clients.append(torch.where(fed.params.learnable, after - before, 0.0))
         return done.params
 
+    def uploaded(self, trained: Tensor, clients: Tracker) -> Tensor:
+        """Return which of the server's active entries clients send  [K, D] bool."""
+        return trained
+
     def aggregate(self, fed: Federation, theta: Tensor, uploaded: Tensor, held: Tensor) -> Tensor:
-        """Return the new global model; entries that no client sends stay  [D].
+        """Return the new global model: an update counts as 0 where it is not sent  [D]."""
+        return theta + fed.mean(torch.where(held, uploaded - theta, 0.0))
+
+
+class CodesStarPFL(StarPFL):
+    """What the published code does otherwise, each by its switch."""
+
+    PERCENT = 100
+    """The code passes a share where a percentile is expected: its quantile is a hundredth of it."""
+
+    @property
+    def shortest_period(self) -> int:
+        """A period of 1 that is halved becomes 0."""
+        return 0 if self.hp.halving == "code" else 1
+
+    def freeze_at_clients(self, params: Params, clients: Tracker) -> None:
+        """Freeze at most a share of the whole model in any tensor: its threshold is a quantile."""
+        cap, stable = self.hp.cap, stability(params, clients.record)
+        bar, may_freeze = torch.full_like(stable, self.hp.client_threshold), ~clients.trial
+        for s in params.trained if cap else []:
+            active = clients.active[:, s.place]
+            part, among = stable[:, s.place].nan_to_num(posinf=0.0), active & may_freeze[:, s.place]
+            frozen = (~active).sum(1, keepdim=True) / params.parameters
+            level = masked_quantile(part, among, (cap - frozen).clamp(min=0) / self.PERCENT)
+            bar[:, s.place] = level.nan_to_num(posinf=0.0).clamp(min=self.hp.client_threshold)
+            may_freeze[:, s.place] &= frozen < cap
+        clients.freeze((stable < bar) & may_freeze)
+
+    def train_active(
+        self, fed: Federation, start: Tensor, clients: Tracker, active: Tensor
+    ) -> Tensor:
+        """Freezing spares biases."""
+        if self.hp.masked == "weights":
+            active = active | fed.params.select(lambda s: not s.name.endswith("weight"))
+        return super().train_active(fed, start, clients, active)
+
+    def uploaded(self, trained: Tensor, clients: Tracker) -> Tensor:
+        """Send what is active after the client's check."""
+        return clients.active if self.hp.sent == "checked" else trained
+
+    def aggregate(self, fed: Federation, theta: Tensor, uploaded: Tensor, held: Tensor) -> Tensor:
+        """Average over those who send an entry; without any it stays.
 
         Averaging updates instead of values differs by rounding, which must not enter the record.
         """
+        if self.hp.average == "all":
+            return super().aggregate(fed, theta, uploaded, held)
         update = torch.where(held, uploaded - theta, 0.0)
-        if self.hp.average == "holders":
-            return theta + holders_mean(update, held, fed.weights, torch.zeros_like(theta))
-        return theta + fed.mean(update)
+        return theta + holders_mean(update, held, fed.weights, torch.zeros_like(theta))
 
 
 def new_tracker(fed: Federation, rows: int, length: int) -> Tracker:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import star_pfl
+from repfl.algorithms.core.method import build
 from repfl.algorithms.engine.params import Params
 from repfl.algorithms.engine.rng import Streams
 from tests.algorithms import plain, toys
@@ -39,9 +40,10 @@ def begin(record: list[list[float]]) -> star_pfl.Tracker:
     ("period", "halving", "after"), [(5, "clamped", 2), (1, "clamped", 1), (1, "code", 0)]
 )
 def test_a_trial_that_moves_halves_the_period(period: int, halving: str, after: int) -> None:
-    own = begin([[1.0, 1.0]])
+    own, method = begin([[1.0, 1.0]]), build("star-pfl", {"halving": halving})
     own.period[0, 0], own.trial[0, 0] = period, True
-    own.end_trials(entries(2), 0.1, halving)
+    assert isinstance(method, star_pfl.StarPFL)
+    own.end_trials(entries(2), 0.1, method.shortest_period)
     assert own.period[0].tolist() == [after, 1, 1]
 
 
@@ -52,10 +54,14 @@ def test_the_cap_raises_the_bar_to_a_small_quantile_and_spares_tensors_beyond_it
     before, beyond = own.active.clone(), replace(own)
     stable = star_pfl.stability(params, own.record)[0, 500:2000]
     bar = np.percentile(stable.numpy(), 0.7 - 0.25)
-    own.update_activity(params, 0.0, cap=0.7)
+    method = build("star-pfl", {"cap": 0.7, "client_threshold": 0.0})
+    assert isinstance(method, star_pfl.CodesStarPFL)
+    method.freeze_at_clients(params, own)
     assert torch.equal(own.active[0, 500:2000], stable >= bar)
     assert 0 < int((stable < bar).sum()) < 20
-    beyond.update_activity(params, 0.9, cap=0.25)
+    method = build("star-pfl", {"cap": 0.25, "client_threshold": 0.9})
+    assert isinstance(method, star_pfl.CodesStarPFL)
+    method.freeze_at_clients(params, beyond)
     assert torch.equal(beyond.active, before)
 
 
