@@ -47,7 +47,7 @@ def load(
     `accuracy` and `floor` are shares of 1, `bytes` those of all messages of a run. `options` are
     the hyper-parameters that are not the method's defaults. `recipe` is named as in the papers'
     grids and in `grids`, files of your own, with what a sweep changes in brackets; of a recipe that
-    stands in none, it says how it differs from the others. `source` is "store" or "measured".
+    stands in none, it says how it differs from the others. `source` is "store" or "committed".
     `standing` is "current" if a value is of today's versions, else why it is stale, or unknown:
     `plugins` are the files that registered methods and data of your own. Metrics that recipes ask
     for beside accuracy are further columns, of the last round. Recipes that are called billing-*
@@ -251,7 +251,7 @@ def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, A
         "accuracy": metrics.get("value"),
         "floor": metrics.get("floor", {}).get(average),
         "bytes": sum(metrics["traffic"].values()) if "traffic" in metrics else None,
-        "source": "store" if line is None else "measured",
+        "source": "store" if line is None else "committed",
         "paper": paper,
         "scale": scale,
         "recipe": recipe,

@@ -91,7 +91,7 @@ def _result(
 ) -> Table | Figure:
     """Return a table or figure as its paper's code makes it."""
     from repfl.bench.evidence import artefacts
-    from repfl.bench.evidence.library import Library
+    from repfl.bench.evidence.cell_evidence import Records
     from repfl.bench.grid.grid import SCALES
     from repfl.bench.grid.plan import Selection
     from repfl.bench.store.store import Store
@@ -102,7 +102,7 @@ def _result(
         raise unknown("scale", scale, SCALES)
     load_plugins(plugins, grids)
     planned = _planned(Selection(artefacts=[key], files=paths(grids)), scale, store)
-    made = artefacts.make(planned, Library(store))
+    made = artefacts.make(planned, Records(store))
     for problem in made.problems:
         warnings.warn(problem, stacklevel=3)
     result = made.results[0]

@@ -11,7 +11,7 @@ import pytest
 
 from repfl.algorithms.core.method import methods
 from repfl.bench.cli.main import call
-from repfl.bench.evidence import across_scales
+from repfl.bench.evidence import merge_scales
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.catalog import published_code
@@ -84,8 +84,8 @@ def test_the_first_screen_counts_print_and_authors_files_apart(
 ) -> None:
     """From committed runs alone; a count that moved is to be written into RESULTS."""
     monkeypatch.setenv("REPFL_RESULTS", str(tmp_path))
-    made = [each for scale in across_scales.COMPARED for each in show_text.made(paper, scale)]
-    sheets = [to_sheet.sheet_of(each, {}) for each in across_scales.merged(made)]
+    made = [each for scale in merge_scales.COMPARED for each in show_text.made(paper, scale)]
+    sheets = [to_sheet.sheet_of(each, {}) for each in merge_scales.merged(made)]
     (found,) = overview.summaries(sheets, {})
     exact = [number for number in found.numbers if number.kind in EXACT]
     trained = [n for n in found.numbers if n.kind not in EXACT and n.verdict not in UNJUDGED]

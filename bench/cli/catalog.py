@@ -43,7 +43,7 @@ def list_kind(
     short: dict[str, Callable[[Facts], Facts]] = {"artefacts": _with_counts, "runs": _abridged}
     screen().print(_listing(kind, [short.get(kind, dict)(each) for each in facts]))
     if kind == "artefacts":
-        print("per scale: done here / published with this code / cells")
+        print("per scale: done here / committed with the code / cells")
     if kind == "runs":
         print("`repfl show RUN` shows one; deleting the folder of this name removes it")
     return 0
@@ -77,11 +77,13 @@ def _facts(
         from repfl.bench.report import show_text
 
         return show_text.all_claims()
-    from repfl.bench.evidence import status
+    from repfl.bench.evidence import plan_status
     from repfl.bench.store.store import Store
 
     store = Store(results)
-    return status.run_facts(store) if kind == "runs" else status.artefact_facts(store, grids)
+    return (
+        plan_status.run_facts(store) if kind == "runs" else plan_status.artefact_facts(store, grids)
+    )
 
 
 # -- one of them -----------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ def verify(
         raise UserError("verify --paper needs --measured: the values that came with the code")
     with waiting("checking"):
         result = (
-            verification.of_published(paper or (), rerun, seed)
+            verification.of_committed(paper or (), rerun, seed)
             if measured
             else verification.of_store(Store(results), rerun, seed)
         )

@@ -46,12 +46,12 @@ def plan(
     first.
     """
     from repfl.bench.cli import printing
-    from repfl.bench.evidence import status
+    from repfl.bench.evidence import plan_status
     from repfl.bench.store.store import Store
 
     store = Store(results)
     with waiting("planning"):
-        facts = status.overview(select(chosen, shard, unmeasured), store, only_stale=stale)
+        facts = plan_status.overview(select(chosen, shard, unmeasured), store, only_stale=stale)
     if as_json:
         print_json(facts)
     elif stale:
@@ -70,12 +70,12 @@ def run(
     stale: Stale = False,
 ) -> int:
     """Compute what is missing, or what is stale."""
-    from repfl.bench.evidence import status
+    from repfl.bench.evidence import plan_status
     from repfl.bench.store.store import Store
 
     planned = select(chosen, shard, unmeasured)
     if stale:  # a stale record would be taken as it is unless cells are computed again
-        planned = status.only_stale(planned, Store(launch.results))
+        planned = plan_status.only_stale(planned, Store(launch.results))
         launch = replace(launch, fresh=True)
     return _compute(planned, launch, chosen).exit_code
 

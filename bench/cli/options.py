@@ -102,13 +102,13 @@ Stack = Annotated[
 ]
 Precision = Annotated[str, typer.Option(help="default (TF32 on a GPU), fp32 (no TF32) or fp64")]
 Unmeasured = Annotated[
-    bool, typer.Option("--unmeasured", help="only cells without a value published with the code")
+    bool, typer.Option("--unmeasured", help="only cells without a committed run")
 ]
 Stale = Annotated[
     bool,
     typer.Option(
         "--stale",
-        help="only cells whose value, stored or published, is of other versions or other data",
+        help="only cells whose value, stored or committed, is of other versions or other data",
     ),
 ]
 Fresh = Annotated[

@@ -87,7 +87,7 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     """Print the plan: one line per artefact, the cheapest first, then totals over distinct cells,
     then why cells are missing.
     """
-    from repfl.bench.evidence.status import OPEN
+    from repfl.bench.evidence.plan_status import OPEN
     from repfl.bench.run.cost import duration
 
     out = screen()
@@ -99,7 +99,7 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
         by_artefact.setdefault(line["artefact"], {})[line["id"]] = line
     order = ("done", "missing", "running", "failed", "diverged", "skipped")
     names = [status for status in order if status in facts["statuses"]]
-    extra = ["published"] if facts["published"] else []
+    extra = ["committed"] if facts["committed"] else []
     rows = table("artefact", "cells", *names, *extra, "to compute", right=range(1, len(names) + 4))
     costs = {
         artefact: sum(line["seconds"] for line in cells.values() if line["status"] in OPEN)
@@ -108,12 +108,12 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     for artefact in sorted(costs, key=costs.__getitem__):
         cells, seconds = by_artefact[artefact], costs[artefact]
         counts = Counter(line["status"] for line in cells.values())
-        published = [str(sum(line["published"] for line in cells.values()))] if extra else []
+        committed = [str(sum(line["committed"] for line in cells.values()))] if extra else []
         rows.add_row(
             artefact,
             str(len(cells)),
             *(str(counts[name]) for name in names),
-            *published,
+            *committed,
             duration(seconds) if seconds else "-",
         )
     rows.add_section()
@@ -121,7 +121,7 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
         "distinct cells",
         str(facts["distinct"]),
         *(str(facts["statuses"].get(name, 0)) for name in names),
-        *([str(facts["published"])] if extra else []),
+        *([str(facts["committed"])] if extra else []),
         duration(facts["seconds"]) if facts["seconds"] else "-",
         style="bold",
     )
@@ -131,12 +131,12 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     skipped = {line["id"]: line["reason"] for line in facts["cells"] if line["status"] == "skipped"}
     for reason, count in Counter(skipped.values()).most_common():
         out.print(f"{count} skipped: {reason}")
-    if facts["published"] and facts["seconds"]:
-        have = "has" if facts["published"] == 1 else "have"
-        seconds = facts["unpublished_seconds"]
+    if facts["committed"] and facts["seconds"]:
+        have = "has" if facts["committed"] == 1 else "have"
+        seconds = facts["uncommitted_seconds"]
         rest = f"; the rest: `{recommend('run', '--unmeasured')}`, {duration(seconds)}"
         out.print(
-            f"{facts['published']} already {have} a committed run{rest if seconds else ''}",
+            f"{facts['committed']} already {have} a committed run{rest if seconds else ''}",
             soft_wrap=True,
         )
     if facts["stale"]:

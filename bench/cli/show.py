@@ -10,7 +10,7 @@ import typer
 
 from repfl.bench.cli.options import AsJson, Grids, Plugins, Results, Scale, again
 from repfl.bench.cli.printing import leaves, print_json, screen, titled
-from repfl.bench.cli.statements import statement
+from repfl.bench.cli.show_statements import statement
 from repfl.bench.errors import FINE, UserError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def find(store: Store, prefix: str) -> ShownRecord:
     """Return the record whose id has this prefix, from the store or else from committed runs."""
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.evidence.committed.committed_run import by_name
-    from repfl.bench.evidence.status import Statuses
+    from repfl.bench.evidence.plan_status import Statuses
     from repfl.bench.store import versions
 
     stored = [cell for cell in store.ids() if cell.startswith(prefix)]
@@ -85,13 +85,13 @@ def find(store: Store, prefix: str) -> ShownRecord:
         currency = versions.of_record(record.provenance, record.cell)
         note = "" if currency.current else f"stale: {currency.reason}"
         return ShownRecord(record, by_name(store.frame(record, "rounds.parquet")), repeat, note)
-    published = {
+    committed = {
         cell: (paper, scale)
         for paper, scale, cell in committed_runs.ids()
         if cell.startswith(prefix)
     }
-    if cell := _only_id(prefix, list(published), "committed runs"):
-        return _published(cell, *published[cell])
+    if cell := _only_id(prefix, list(committed), "committed runs"):
+        return _committed(cell, *committed[cell])
     running = [cell for cell in store.begun() if cell.startswith(prefix)]
     if cell := _only_id(prefix, running, f"cells in {store.running}"):
         raise UserError(f"cell {cell[:12]} has no record yet: {Statuses(store).of(cell).reason}")
@@ -109,7 +109,7 @@ def _only_id(prefix: str, ids: Sequence[str], what: str) -> str:
     return ids[0] if ids else ""
 
 
-def _published(cell: str, paper: str, scale: str) -> ShownRecord:
+def _committed(cell: str, paper: str, scale: str) -> ShownRecord:
     """Return a committed run, and the command of the grid that plans its cell."""
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.grid.plan import Selection, plan

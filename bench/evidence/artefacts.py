@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line, with_class
 from repfl.bench.evidence import selection
+from repfl.bench.evidence.artefact_evidence import ArtefactEvidence
+from repfl.bench.evidence.cell_evidence import CellEvidence, Records
 from repfl.bench.evidence.committed import committed_runs, noise
-from repfl.bench.evidence.library import CellEvidence, Library
-from repfl.bench.evidence.planned_evidence import PlannedEvidence
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.planned import Planned, unique
@@ -45,7 +46,7 @@ class Artefacts:
     """By paper, what the artefacts were made from."""
 
 
-def make(planned: Sequence[Planned], library: Library, root: Path | None = None) -> Artefacts:
+def make(planned: Sequence[Planned], records: Records, root: Path | None = None) -> Artefacts:
     """Make every selected artefact, from records or else from committed runs. One that cannot be
     made becomes a message in `problems`.
     """
@@ -55,21 +56,21 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         published = published_by(paper, made)
         measured = committed_runs.read(paper, items[0].scale, root)
         made.problems += measured.problems
-        cell_evidence = made.evidence[paper] = CellEvidence(library, measured)
+        cell_evidence = made.evidence[paper] = CellEvidence(records, measured)
         for item in unique(items):
-            _use(item.cell.id, library, measured, made)
+            _use(item.cell.id, records, measured, made)
         for name in dict.fromkeys(item.artefact for item in items):
             selected = [item for item in items if item.artefact == name]
             cells = selection.chosen_items(selected, cell_evidence)
             trials = [item for item in selected if item.trial]
             known = noise.fitted(root or grids.ROOT)
-            evidence = PlannedEvidence(cells, cell_evidence, published, known, trials)
+            evidence = ArtefactEvidence(cells, cell_evidence, published, known, trials)
             made.results.append(make_one(cells[0], evidence, made))
         whole = _is_complete(paper, items, made)
         results = [result for result in made.results if result.paper == paper]
         made.problems += unused_published(paper, published, results, whole)
         made.problems += misnamed_rows(items, results)
-    made.problems += library.problems
+    made.problems += records.problems
     return made
 
 
@@ -83,9 +84,9 @@ def _is_complete(paper: str, planned: Sequence[Planned], made: Artefacts) -> boo
     )
 
 
-def _use(cell: str, library: Library, measured: committed_runs.Measured, made: Artefacts) -> None:
+def _use(cell: str, records: Records, measured: CommittedRuns, made: Artefacts) -> None:
     """Note the record or line that is used for a cell."""
-    if (record := library.record(cell)) is not None:
+    if (record := records.record(cell)) is not None:
         made.used[cell] = record
     elif (line := measured.line(cell)) is not None:
         made.used[cell] = line.record
@@ -100,7 +101,7 @@ def published_by(paper: str, made: Artefacts) -> pd.DataFrame:
     return published.frame
 
 
-def make_one(first: Planned, evidence: PlannedEvidence, made: Artefacts) -> Result:
+def make_one(first: Planned, evidence: ArtefactEvidence, made: Artefacts) -> Result:
     """Make one artefact; if that fails, return why as an `Absent`."""
     from repfl.paper_tables.core.result import Absent
 
@@ -157,16 +158,16 @@ def _own(paper: str) -> Mapping[str, Callable[[Evidence], Result]]:
 
 def _plain(key: tuple[str, str], file: GridFile, evidence: Evidence) -> Result:
     """Return a table or figure of the plain form."""
-    from repfl.paper_tables.core import plain
+    from repfl.paper_tables.core import default_forms
     from repfl.paper_tables.core.statistics.verdict import Printing
     from repfl.paper_tables.core.tables import Place
 
     artefact = file.artefacts[key[1]]
     if artefact.kind == "figure":
-        return plain.figure(key, artefact.title, evidence)
+        return default_forms.figure(key, artefact.title, evidence)
     places = {name: Place(**each.printed) for name, each in file.recipes.items() if each.printed}
     printing = Printing(**artefact.printing.model_dump())
-    return plain.table(key, artefact.title, evidence, places, printing)
+    return default_forms.table(key, artefact.title, evidence, places, printing)
 
 
 # -- every published number is shown somewhere: a mistyped name must not drop one silently ---------

@@ -1,7 +1,7 @@
 """From a store to committed runs.
 
 There is no list of what tables and figures need: they are made once from the store, and the curves
-and diagnostics that they read are published, beside the curve and the counts that each value was
+and diagnostics that they read are committed, beside the curve and the counts that each value was
 taken from.
 """
 
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.evidence import artefacts
+from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.evidence.committed import committed_runs
 from repfl.bench.evidence.committed.committed_run import Curve, Line, line_of
-from repfl.bench.evidence.committed.committed_runs import Measured
-from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.cell import canonical
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store import provenance
@@ -36,8 +36,8 @@ class Collected:
     """By method without a row, the number of its records of planned recipes: they are left out."""
 
 
-class Recorder(Library):
-    """A library that remembers the curves and diagnostics that were read."""
+class Recorder(Records):
+    """A records that remembers the curves and diagnostics that were read."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -66,8 +66,8 @@ def collect(
     """
     for paper in sorted({item.paper for item in planned}):
         provenance.refuse_installed_copy(committed_runs.folder_of(paper, root))
-    library, result = (Recorder(store), Collected(unplanned=_unplanned(planned, store)))
-    artefacts.make(planned, library, root)
+    records, result = (Recorder(store), Collected(unplanned=_unplanned(planned, store)))
+    artefacts.make(planned, records, root)
     name = contributor or committed_runs.contributor()
     for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
         measured = committed_runs.read(paper, scale, root)
@@ -80,7 +80,7 @@ def collect(
         versions = {
             item.cell.method: item.cell.version
             for item in items
-            if _add(measured, item, library, name, result)
+            if _add(measured, item, records, name, result)
         }
         for line in measured.lines:
             if line.record.cell["version"] < versions.get(line.method, 0):
@@ -110,12 +110,12 @@ def _unplanned(planned: Sequence[Planned], store: Store) -> Counter[str]:
 
 
 def _add(
-    measured: Measured, item: Planned, library: Recorder, contributor: str, result: Collected
+    measured: CommittedRuns, item: Planned, records: Recorder, contributor: str, result: Collected
 ) -> bool:
     """Add one finished cell with the curves and diagnostics that were read; return whether it is
     finished.
     """
-    record = library.record(item.cell.id)
+    record = records.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
         return False
     signed = replace(record, provenance={**record.provenance, "contributor": contributor})
@@ -126,9 +126,9 @@ def _add(
             result.conflicts.append(_conflict(old.record, signed))
             return True
         old = None
-    names = library.used_curves.get(line.cell, set()) | set(old.curves if old else ())
-    line = line_of(signed, library.store, item.column, names)
-    arrays: Mapping[str, Arrays] = library.used_arrays.get(line.cell, {})
+    names = records.used_curves.get(line.cell, set()) | set(old.curves if old else ())
+    line = line_of(signed, records.store, item.column, names)
+    arrays: Mapping[str, Arrays] = records.used_arrays.get(line.cell, {})
     if old is not None:
         arrays = {**old.arrays, **arrays}
         line = line if _improves(old, line) else replace(old, curves=line.curves)

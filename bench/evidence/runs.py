@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from repfl.bench.evidence.library import CellEvidence
+from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.methods import entry
@@ -21,7 +21,7 @@ from repfl.bench.grid.once import once
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.grid.recipes import recipe_values
 from repfl.bench.store import versions
-from repfl.paper_tables.core.evidence import MEASURED, STALE
+from repfl.paper_tables.core.evidence import COMMITTED, STALE
 
 if TYPE_CHECKING:
     from repfl.datasets.core.recipe import Recipe
@@ -38,7 +38,7 @@ COLUMNS = {
     "round": "the round that it is of",
     "dataset": "name of the data set",
     "dataset_title": "its title",
-    "source": "record: stored on this disk; measured: committed with the code",
+    "source": "record: stored on this disk; committed: it came with the code",
     "tier": "evidence of a committed run; stale if made by other versions or with other data",
     "stale": "why it is stale",
     "bytes": "bytes of all messages",
@@ -90,7 +90,7 @@ def _run(item: Planned, evidence: CellEvidence) -> dict[str, Any]:
     value, traffic = metrics.get("value"), metrics.get("traffic") or {}
     seconds, platform = origin.get("seconds") or {}, origin.get("platform") or {}
     stale = _stale(origin, cell, evidence) if origin else ""
-    tier = MEASURED if line is not None and done else ""
+    tier = COMMITTED if line is not None and done else ""
     return {
         "id": cell.id,
         "method": cell.method,
@@ -103,7 +103,7 @@ def _run(item: Planned, evidence: CellEvidence) -> dict[str, Any]:
         "round": metrics.get("round"),
         "dataset": recipe.dataset,
         "dataset_title": _title(recipe.dataset),
-        "source": "record" if line is None else "measured",
+        "source": "record" if line is None else "committed",
         "tier": ", ".join(filter(None, (tier, STALE if stale and done else ""))),
         "stale": stale,
         "bytes": sum(int(each or 0) for each in traffic.values()) if traffic else None,

@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError
+from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.evidence.committed.committed_run import Curve
-from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.planned import Planned

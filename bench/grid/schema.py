@@ -198,7 +198,7 @@ class RecipeTable(BaseModel):
 
 def _written_out(tables: Any) -> Any:
     """Return the tables of recipes, those with `each` written out."""
-    from repfl.paper_tables.core.recipe_tables import written_out
+    from repfl.paper_tables.core.expand_each import written_out
 
     return written_out(tables) if isinstance(tables, Mapping) else tables
 

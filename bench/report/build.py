@@ -112,8 +112,8 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     """Make one paper's artefacts and write their tables and figures."""
     import pandas as pd
 
-    from repfl.bench.evidence import across_scales, artefacts
-    from repfl.bench.evidence.library import Library
+    from repfl.bench.evidence import artefacts, merge_scales
+    from repfl.bench.evidence.cell_evidence import Records
     from repfl.bench.evidence.runs import runs as runs_of
     from repfl.bench.report import run_details
     from repfl.bench.report.formats import render
@@ -121,15 +121,15 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     from repfl.paper_tables.core.published import read_published
 
     planned = [item for item in request.planned if item.paper == paper]
-    library, results = Library(store), []
+    records, results = Records(store), []
     problems: list[str] = []
     failed: list[str] = []
-    evidenced = across_scales.with_evidence(planned, library) if request.best else list(planned)
+    evidenced = merge_scales.with_evidence(planned, records) if request.best else list(planned)
     runs: dict[str, Any] = {}
     frames = []
     for scale in _scales(evidenced):
         items = [item for item in evidenced if item.scale == scale]
-        made = artefacts.make(items, library)
+        made = artefacts.make(items, records)
         results += made.results
         problems += made.problems
         failed += made.failed
@@ -140,7 +140,7 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
         cells.insert(0, "paper", paper)
         frames.append(cells)
     order = list(dict.fromkeys(item.key for item in planned))
-    results = across_scales.merged(results) if request.best else results
+    results = merge_scales.merged(results) if request.best else results
     if request.narrowed:
         results = [_select(result, planned) for result in results]
     results.sort(key=lambda result: order.index(result.key))

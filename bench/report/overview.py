@@ -11,8 +11,8 @@ from typing import Any
 
 from repfl.bench.report.artefact_data import ArtefactData, ClaimData
 from repfl.bench.report.numbers import Number
-from repfl.paper_tables.core.counting import is_number, is_printed, split
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Kind, Verdict
+from repfl.paper_tables.core.what_counts import is_number, is_printed, split
 
 STATES = {
     str(Verdict.REPRODUCED): ("reproduced", "✓"),

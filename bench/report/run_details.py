@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
+from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.evidence.committed.committed_run import Counts, Curve
-from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.evidence.runs import run
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run.record import rerun_options
@@ -67,7 +67,7 @@ def _facts(item: Planned, row: Mapping[str, Any], record: Record, again: str) ->
         "seconds": row["wall"],
         "memory": row["peak_memory"],
         "command": f"{item.command}{rerun_options(record.provenance, cell.recipe)}{again} --fresh",
-        "from": "published" if row["source"] == "measured" else "computed here",
+        "from": "committed" if row["source"] == "committed" else "computed here",
     }
 
 

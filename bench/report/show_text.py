@@ -15,7 +15,7 @@ from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, unknown
 from repfl.bench.evidence import artefacts
-from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report.formats.formatting import BLANK
@@ -40,7 +40,7 @@ def made(
     planned = [item for item in planned if artefact in ("", item.artefact)]
     if not planned:
         return ()
-    result = artefacts.make(planned, Library(Store(records)))
+    result = artefacts.make(planned, Records(Store(records)))
     if result.problems:
         raise Corrupt("; ".join(result.problems))
     return tuple(result.results)

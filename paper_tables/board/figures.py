@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.analysis import MethodMeans
 from repfl.paper_tables.board.view import ALONE, COMMON, View
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, NewCanvas
@@ -270,7 +270,7 @@ def _figure(
     findings: tuple[str, ...] = (),
 ) -> Figure:
     caption = view.caption(what)
-    return builders.figure(
+    return forms.figure(
         *(view.evidence, (PAPER, name), title, what, draw, data),
         caption=caption,
         alt=caption,

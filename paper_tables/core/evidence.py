@@ -177,7 +177,7 @@ def _metrics(cell: pd.Series) -> Mapping[str, Any]:
     return metrics if isinstance(metrics, Mapping) else {}
 
 
-MEASURED = "measured"
+COMMITTED = "committed"
 """Mark of numbers that came with the code."""
 STALE = "stale"
 
@@ -188,7 +188,7 @@ def tier_of(cells: pd.DataFrame) -> str:
     """
     pairs = zip(values_of(cells, "status"), values_of(cells, "tier"), strict=True)
     tiers = {tier for status, text in pairs if status == "done" for tier in str(text).split(", ")}
-    return ", ".join(text for text in (MEASURED, STALE) if text in tiers)
+    return ", ".join(text for text in (COMMITTED, STALE) if text in tiers)
 
 
 def why_missing(cells: pd.DataFrame, scale: str) -> str:

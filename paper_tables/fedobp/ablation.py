@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.result import Claim, Column, Table, claim
@@ -51,7 +51,7 @@ EMA = (
 
 def table5(evidence: Evidence) -> Table:
     """Four normalisations on eight data sets."""
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table5"),
         "Table V: normalisation of the score",
@@ -62,7 +62,7 @@ def table5(evidence: Evidence) -> Table:
         places=PLACES,
         printing=SINGLE,
         compared=True,
-        notes=(TWICE, CLS, EMA, *builders.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(TWICE, CLS, EMA, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (*judge_all(evidence, FOLDER, "table5", frame), same_masks(evidence)),
         corner="Score",
     )

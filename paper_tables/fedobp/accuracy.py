@@ -8,7 +8,7 @@ from math import nan
 
 import pandas as pd
 
-from repfl.paper_tables.core import builders, tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.result import Claim, Column, Table
 from repfl.paper_tables.core.statistics.intervals import spread
@@ -149,7 +149,7 @@ def _table(
 ) -> Table:
     name, number = heading
     smoke = evidence.scale == "smoke"
-    made = builders.table(
+    made = forms.table(
         evidence,
         (PAPER, name),
         f"{number}: test accuracy on {', '.join(DATASETS[short] for short in shorts)}",
@@ -160,7 +160,7 @@ def _table(
         columns=columns(shorts),
         frame=explained(pd.concat(parts, ignore_index=True)),
         compared=True,
-        notes=(*notes, *builders.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(*notes, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: claims(evidence, frame),
         competing=METHODS,
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.drawing import figure_style, plots
@@ -34,7 +34,7 @@ def cohort_curves(
     evidence: Evidence, labels: Sequence[str], columns: Sequence[str]
 ) -> pd.DataFrame:
     """Return column, label, round, value as stored, and smoothed as drawn."""
-    data = builders.accuracy_curves(evidence, labels, columns, "start/pooled")
+    data = forms.accuracy_curves(evidence, labels, columns, "start/pooled")
     data = data.rename(columns={"mean": "value"}).drop(columns=["low", "high"])
     data = data.sort_values(["column", "label", ROUND], kind="stable")
     if data.empty:
@@ -99,16 +99,16 @@ def _figure(
         points = drawn.groupby(list(LINES))[ROUND].transform("size")
         drawn = drawn[(drawn["kind"] == plots.LOG) | (points > 2)]
     labels = list(styles)
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, name),
         title,
         what,
         lambda sheet: plots.curve_panels(
-            sheet, drawn, builders.titles(evidence, DATASETS), labels, by="short", styles=styles
+            sheet, drawn, forms.titles(evidence, DATASETS), labels, by="short", styles=styles
         ),
         data,
-        notes=(COHORT, LOGGED, SHORT, *builders.at_scale(evidence, smoke=SAME_DATA), *notes),
+        notes=(COHORT, LOGGED, SHORT, *forms.at_scale(evidence, smoke=SAME_DATA), *notes),
         claims=claims,
         findings=findings,
     )
@@ -137,9 +137,9 @@ def _convergence(
     ours = cohort_curves(evidence, DRAWN, columns)
     title = f"Figure {name[-1]}: convergence at Dir({alpha})"
     notes = (COHORT, *trajectories.notes(evidence, alpha), accuracy.COMPAT)
-    missing = builders.missing(evidence, DRAWN, columns)
+    missing = forms.missing(evidence, DRAWN, columns)
     if evidence.scale != "paper":  # other clients: no curve of the paper stands beside them
-        return builders.by_round(
+        return forms.by_round(
             evidence,
             (PAPER, name),
             title,
@@ -148,10 +148,10 @@ def _convergence(
             columns=[Column(key(short, alpha), text) for short, text in DATASETS.items()],
             data=ours,
             own=OURS,
-            notes=(*builders.at_scale(evidence, smoke=SAME_DATA), *notes),
+            notes=(*forms.at_scale(evidence, smoke=SAME_DATA), *notes),
             claims=claims(evidence, ours),
         )
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, name),
         title,
@@ -295,6 +295,6 @@ def fig5(evidence: Evidence) -> Figure:
             for dash, way in enumerate(("", ", as defined"))
             for index, name in enumerate(ablation.NORMS)
         },
-        notes=(ablation.TWICE, *builders.missing(evidence, ablation.NORMS, as_logged)),
+        notes=(ablation.TWICE, *forms.missing(evidence, ablation.NORMS, as_logged)),
         claims=convergence.norm_claims(evidence),
     )

@@ -7,7 +7,7 @@ from math import isfinite, nan
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import select
@@ -37,7 +37,7 @@ def fig7(evidence: Evidence) -> Figure:
     data = points.planned(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
     smoke = evidence.scale == "smoke"
     logged = points.logs(evidence).query("score == 'I_O'").iloc[: 0 if smoke else None]
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, "fig7"),
         "Figure 7: accuracy against the downlink",
@@ -48,7 +48,7 @@ def fig7(evidence: Evidence) -> Figure:
             BILLED,
             NOT_SAVED,
             WHOLE,
-            *builders.at_scale(evidence, smoke=SAME_DATA),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
             *sweeps.absent(evidence),
         ),
         claims=claims(evidence, data),

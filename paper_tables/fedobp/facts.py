@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, claim
@@ -75,7 +75,7 @@ def table1(evidence: Evidence) -> Table:
     """Return Table I: samples, classes, resolution and year of eight data sets."""
     cells = [_fact(evidence, short, column.key) for short in DATASETS for column in FACTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table1"),
         "Table I: statistics of the data sets",
@@ -147,7 +147,7 @@ def table2(evidence: Evidence) -> Table:
     """Return Table II: the quantile of every setting, and how many entries lie above it."""
     cells = [_count(evidence, short, column) for short in DATASETS for column in COUNTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table II: quantiles and numbers of personal parameters",

@@ -7,7 +7,7 @@ from math import ceil, nan
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import select, stated
@@ -44,18 +44,18 @@ def fig6(evidence: Evidence) -> Result:
     claims = (*late_claims(evidence, data), fixed(evidence), axis(evidence), trend(evidence, data))
     if data.empty:
         reason = why_missing(evidence.cells, evidence.scale)
-        return builders.absent(evidence, key_, title, what, reason, claims)
+        return forms.absent(evidence, key_, title, what, reason, claims)
     filed = files(evidence)
     if evidence.scale == "smoke":  # digits stand beside no file
         filed = filed.iloc[:0]
-    return builders.figure(
+    return forms.figure(
         evidence,
         key_,
         title,
         what,
         lambda sheet: draw(sheet, data, filed),
         data,
-        notes=(AXIS, FIXED, ENDS, *builders.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(AXIS, FIXED, ENDS, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=claims,
         alt="Share of each layer in the personal parameters against rounds, a panel per data set.",
     )

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.drawing import captions, figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, NewCanvas
@@ -45,18 +45,18 @@ def fig4(evidence: Evidence) -> Figure:
     data = sweep(evidence)
     planned = evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
     full = evidence.scale != "smoke"  # digits stand beside no log
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, "fig4"),
         "Figure 4: accuracy against the quantile of three scores",
         "Accuracy at Dir(0.1) against the quantile q above which entries stay personal.",
-        lambda sheet: draw_sweeps(sheet, data, builders.titles(evidence, DATASETS), logged=full),
+        lambda sheet: draw_sweeps(sheet, data, forms.titles(evidence, DATASETS), logged=full),
         data,
         notes=(
             DEFINED,
             PARALLEL,
             AXIS,
-            *builders.at_scale(evidence, smoke=SAME_DATA),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
             *absent(evidence),
         ),
         claims=fig4_claims(evidence, data),
@@ -70,7 +70,7 @@ def absent(evidence: Evidence) -> tuple[str, ...]:
     cells = evidence.cells[evidence.cells["row"] != "shape"]
     notes: dict[str, None] = {}
     for column, group in cells.groupby("column"):
-        lines = builders.missing(evidence, sorted(set(group["row"])), [str(column)])
+        lines = forms.missing(evidence, sorted(set(group["row"])), [str(column)])
         notes |= dict.fromkeys(f"{column}: {line}" for line in lines)
     return tuple(notes)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import NewCanvas
@@ -40,7 +40,7 @@ def our_curves(evidence: Evidence, alpha: str) -> pd.DataFrame:
     for momentum in SHORT:
         rows |= {f"{n}, momentum {momentum}, 60 rounds": (n, momentum) for n in DRAWN}
     columns = {key(s, alpha, tail): PRINTED[s] for s in DATASETS for tail in ("", "-60")}
-    runs = builders.run_curves(evidence, list(rows), list(columns), POINT)
+    runs = forms.run_curves(evidence, list(rows), list(columns), POINT)
     runs = runs.sort_values(["id", "round"], kind="stable")
     runs["value"] = runs.groupby("id")["value"].transform(lambda part: smooth(part.to_numpy(float)))
     named = pd.DataFrame([rows[label] for label in runs["label"]], columns=["method", "momentum"])

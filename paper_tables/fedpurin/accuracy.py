@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders, tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all, judge_propositions
 from repfl.paper_tables.core.drawing import figure_style, plots
@@ -56,7 +56,7 @@ BN_ARM = (
 
 def table1(evidence: Evidence) -> Table:
     """Seven methods on nine settings."""
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table1"),
         "Table 1: test accuracy of seven methods on nine settings",
@@ -67,7 +67,7 @@ def table1(evidence: Evidence) -> Table:
         places=PLACES,
         printing=PRINTING,
         compared=True,
-        notes=(SCORED, LATTICE, *builders.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(SCORED, LATTICE, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (
             *judge_all(evidence, claims.FOLDER, "table1", frame),
             shared_claims.same_work(
@@ -83,7 +83,7 @@ def table1(evidence: Evidence) -> Table:
 
 def table2(evidence: Evidence) -> Table:
     """FedPURIN with the two gradients, with and without the Hessian term."""
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: accuracy under different gradient and Hessian terms",
@@ -95,11 +95,7 @@ def table2(evidence: Evidence) -> Table:
         places=PLACES,
         printing=PRINTING,
         compared=True,
-        notes=(
-            ROWS_LOST,
-            SCORED.split(";")[0] + ".",
-            *builders.at_scale(evidence, smoke=SAME_DATA),
-        ),
+        notes=(ROWS_LOST, SCORED.split(";")[0] + ".", *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: (
             *judge_all(evidence, claims.FOLDER, "table2", frame),
             *judge_propositions(claims.propositions(), evidence.scale, claims.PROPOSITIONS),
@@ -116,7 +112,7 @@ def fig2(evidence: Evidence) -> Figure:
     shown = frame[fields].reset_index(drop=True)
     if evidence.scale == "smoke":  # digits stand beside no reported number
         shown = shown.drop(columns=["printed", "printed_std"])
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, "fig2"),
         "Figure 2: the accuracies of Table 1",
@@ -124,7 +120,7 @@ def fig2(evidence: Evidence) -> Figure:
         " seeds if there are several. The paper draws bars; marks need no axis from zero.",
         lambda sheet: draw_dots(sheet, shown),
         frame[fields[:-1]].reset_index(drop=True),
-        notes=(*builders.at_scale(evidence, smoke=SAME_DATA), *tables.remarks(frame, COLUMNS)),
+        notes=(*forms.at_scale(evidence, smoke=SAME_DATA), *tables.remarks(frame, COLUMNS)),
         alt="Test accuracy with its deviation per method and α, one panel per data set.",
         accuracy=True,
     )
@@ -171,7 +167,7 @@ def _curves(
     printed = {
         key: tables.published_row(evidence.published, "1", PLACES[key], OURS) for key in CIFAR10
     }
-    return builders.by_round(
+    return forms.by_round(
         evidence,
         (PAPER, name),
         title,

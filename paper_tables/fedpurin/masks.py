@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
@@ -154,8 +154,8 @@ def _figure(
 ) -> Result:
     tally, key = read(evidence), (PAPER, name)
     if isinstance(tally, str):
-        return builders.absent(evidence, key, title, what, tally, judge(None, evidence.scale))
-    return builders.figure(
+        return forms.absent(evidence, key, title, what, tally, judge(None, evidence.scale))
+    return forms.figure(
         evidence,
         key,
         title,

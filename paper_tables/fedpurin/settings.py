@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repfl.paper_tables.core.columns import printed_recipes
+from repfl.paper_tables.core.printed_recipes import printed_recipes
 from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Row
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.claims.sentences import all_met, in_words, judge_all
 from repfl.paper_tables.core.drawing.captions import kind_of_run
 from repfl.paper_tables.core.evidence import Evidence, pick, seed_count, setting
@@ -106,7 +106,7 @@ def table3(evidence: Evidence) -> Table:
     lines = lines_of(evidence)
     cells = [_cell(evidence, line, column.key) for line in lines for column in COLUMNS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table3"),
         "Table 3: bytes per client and round",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, places
@@ -103,7 +103,7 @@ def table1(evidence: Evidence) -> Table:
     evidence = folded(evidence)
     rows = tables.with_guests(TABLE1_ROWS, evidence)
     best_alpha = "FedSelect has the paper's best α of each column."
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table1"),
         "Table 1: personalised accuracy of ten methods on four data sets",
@@ -113,14 +113,7 @@ def table1(evidence: Evidence) -> Table:
         columns=COLUMNS,
         frame=printed_table(evidence, "1", rows),
         compared=True,
-        notes=(
-            SCORED,
-            PASSES,
-            CODE,
-            DRAWN,
-            best_alpha,
-            *builders.at_scale(evidence, smoke=SAME_DATA),
-        ),
+        notes=(SCORED, PASSES, CODE, DRAWN, best_alpha, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: table1_claims(evidence, frame),
     )
 
@@ -160,7 +153,7 @@ def table2(evidence: Evidence) -> Table:
         "Personal at the end: percent of the maskable parameters, mean over clients, after the last"
         " growth; the paper prints none."
     )
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: FedSelect under four personalisation limits",
@@ -170,7 +163,7 @@ def table2(evidence: Evidence) -> Table:
         frame=pd.concat([accuracy, shares], ignore_index=True),
         scored=accuracy,
         compared=True,
-        notes=(shown, CODE, *builders.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(shown, CODE, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda _: table2_claims(evidence, accuracy, shares),
         corner="α",
     )
@@ -222,7 +215,7 @@ def table3(evidence: Evidence) -> Table:
         "The share of the rows Personalize Least and Random is not stated. Ours is α = 0.30; the"
         " added rows have 0.50 (README, 25)."
     )
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table3"),
         "Table 3: what is personalised",
@@ -231,7 +224,7 @@ def table3(evidence: Evidence) -> Table:
         columns=COLUMNS,
         frame=printed_table(evidence, "3", rows),
         compared=True,
-        notes=(layers, share, *builders.at_scale(evidence, smoke=SAME_DATA)),
+        notes=(layers, share, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=lambda frame: table3_claims(evidence, frame),
         corner="Variant",
     )

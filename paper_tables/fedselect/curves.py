@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders, tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
@@ -52,7 +52,7 @@ def fig2(evidence: Evidence) -> Figure:
         for key, place in PLACES.items()
         for name in METHODS
     }
-    return builders.by_round(
+    return forms.by_round(
         evidence,
         (PAPER, "fig2"),
         "Figure 2: accuracy against rounds",
@@ -62,7 +62,7 @@ def fig2(evidence: Evidence) -> Figure:
         data=data,
         own=OURS,
         reported={key: float(row["value"]) for key, row in printed.items() if row is not None},
-        notes=builders.at_scale(evidence, smoke=SAME_DATA),
+        notes=forms.at_scale(evidence, smoke=SAME_DATA),
         claims=(smoothness(evidence),),
         alt="Test accuracy against communication rounds for ten methods, one panel per data set.",
     )
@@ -70,14 +70,14 @@ def fig2(evidence: Evidence) -> Figure:
 
 def round_curves(evidence: Evidence) -> pd.DataFrame:
     """Return accuracy by round, after local training, or of the global or fine-tuned model."""
-    parts = [builders.accuracy_curves(evidence, *lines) for lines in DRAWN]
+    parts = [forms.accuracy_curves(evidence, *lines) for lines in DRAWN]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def smoothness(evidence: Evidence) -> Claim:
     """Return the claim of section 5.2. Methods that are scored rarely are left out."""
     text = "FedSelect converges more smoothly than the other baselines"
-    runs = pd.concat([builders.run_curves(evidence, *lines) for lines in DRAWN], ignore_index=True)
+    runs = pd.concat([forms.run_curves(evidence, *lines) for lines in DRAWN], ignore_index=True)
     rivals = [name for name in METHODS if name not in (OURS, *TUNED)]
     words = "smoother", text, "5.2", evidence.scale
     return shared_claims.smoothest(runs, DATASETS, rivals, OURS, words)
@@ -90,7 +90,7 @@ def fig3(evidence: Evidence) -> Figure:
     """Return figure 3: ten methods, three or four numbers of training images per client."""
     evidence = folded(evidence)
     data = size_curves(evidence)
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, "fig3"),
         "Figure 3: accuracy against the number of training images",
@@ -99,8 +99,8 @@ def fig3(evidence: Evidence) -> Figure:
         data,
         notes=(
             SIZES_READ,
-            *builders.missing(evidence, METHODS, SIZES),
-            *builders.at_scale(evidence, smoke=SAME_DATA),
+            *forms.missing(evidence, METHODS, SIZES),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
         ),
         claims=size_claims(evidence),
         alt="Test accuracy on CIFAR-10 against training images per client, one line per method.",

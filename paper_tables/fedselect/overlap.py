@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from repfl.paper_tables.core import builders, tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
 from repfl.paper_tables.core.published import select
@@ -139,7 +139,7 @@ def fig4(evidence: Evidence) -> Figure:
     ours = [] if isinstance(result, str) else result
     data = [each.pairs.assign(side="ours", source="") for each in ours]
     data += [_judged(each, ours, evidence.scale) for each in printed]
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, "fig4"),
         "Figure 4: how much the clients' masks overlap",
@@ -151,8 +151,8 @@ def fig4(evidence: Evidence) -> Figure:
             MEASURE,
             ORDER,
             *((result,) if isinstance(result, str) else ()),
-            *builders.missing(evidence, LIMITS, [CIFAR10]),
-            *builders.at_scale(evidence, smoke=SAME_DATA),
+            *forms.missing(evidence, LIMITS, [CIFAR10]),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
         ),
         claims=claims(ours, evidence.scale, printed),
         alt="Heat maps of the pairwise overlap of ten clients' masks, one per α, printed and ours.",

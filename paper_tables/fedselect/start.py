@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, NewCanvas
@@ -28,7 +28,7 @@ def fig2_start(evidence: Evidence) -> Figure:
     data = start_curves(evidence)
     if evidence.scale == "paper":
         data = pd.concat([data, *(markers().assign(point=each) for each in POINTS.values())])
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, "fig2-start"),
         "FedSelect's first forty rounds beside Figure 2",
@@ -37,8 +37,8 @@ def fig2_start(evidence: Evidence) -> Figure:
         data,
         notes=(
             READING,
-            *builders.missing(evidence, ROWS, [COLUMN]),
-            *builders.at_scale(evidence, smoke=SAME_DATA),
+            *forms.missing(evidence, ROWS, [COLUMN]),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
         ),
         alt="Accuracy of FedSelect in the first forty rounds by three rules, before and after"
         " averaging.",
@@ -49,7 +49,7 @@ def fig2_start(evidence: Evidence) -> Figure:
 def start_curves(evidence: Evidence) -> pd.DataFrame:
     """Return accuracy by round of every rule and scoring point."""
     parts = [
-        builders.accuracy_curves(evidence, ROWS, [COLUMN], name).assign(point=point)
+        forms.accuracy_curves(evidence, ROWS, [COLUMN], name).assign(point=point)
         for name, point in POINTS.items()
     ]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)

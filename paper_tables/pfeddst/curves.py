@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders, tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
@@ -49,13 +49,13 @@ def fig4(evidence: Evidence) -> Figure:
 def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
     cells = evidence.cells[evidence.cells["column"] == short]
     labels = list(dict.fromkeys(cells["row"]))
-    data = builders.accuracy_curves(evidence, labels, [short], "post_agg/mean")
+    data = forms.accuracy_curves(evidence, labels, [short], "post_agg/mean")
     epochs = {label: per_round(evidence, label, short) for label in labels}
     data = data.assign(work=data["round"] * data["label"].map(epochs))
     metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
     printed = stated(select(evidence.published, method=best, **metric))
     shown = {} if evidence.scale == "smoke" else {best: printed}
-    return builders.figure(
+    return forms.figure(
         evidence,
         (PAPER, name),
         f"Figure {name[3:]}: accuracy against rounds on {DATASETS[short]}",
@@ -63,7 +63,7 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         f" the paper reports for {best}, of 500 rounds.",
         lambda sheet: draw_curves(sheet, data, labels, shown),
         data,
-        notes=(INFERRED, WORK, *scale_note(evidence), *builders.missing(evidence, labels, [short])),
+        notes=(INFERRED, WORK, *scale_note(evidence), *forms.missing(evidence, labels, [short])),
         claims=(*claims(evidence, name, short), stability(evidence, short)),
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
@@ -113,7 +113,7 @@ def stability(evidence: Evidence, short: str) -> Claim:
         f"PFedDST is more stable than the baselines on {DATASETS[short]} (smallest change between"
         " scored rounds)"
     )
-    runs = builders.run_curves(evidence, METHODS, [short], "post_agg/mean")
+    runs = forms.run_curves(evidence, METHODS, [short], "post_agg/mean")
     rivals = [name for name in METHODS if name not in (OURS, "FedBABU")]  # scored now and then
     words = f"stable-on-{short}", text, "III-B", evidence.scale
     return shared_claims.smoothest(runs, {short: DATASETS[short]}, rivals, OURS, words)

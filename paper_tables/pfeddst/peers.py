@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import Proposition, judge_propositions
 from repfl.paper_tables.core.drawing import figure_style
@@ -43,9 +43,9 @@ def fig2(evidence: Evidence) -> Result:
     judged = claims(evidence, data)
     if data.empty:
         reason = why_missing(evidence.cells, evidence.scale)
-        return builders.absent(evidence, key, title, what, reason, judged)
+        return forms.absent(evidence, key, title, what, reason, judged)
     columns = list(dict.fromkeys(evidence.cells["column"]))
-    return builders.figure(
+    return forms.figure(
         evidence,
         key,
         title,
@@ -55,7 +55,7 @@ def fig2(evidence: Evidence) -> Result:
         notes=(
             UNSTATED,
             *scale_note(evidence),
-            *builders.missing(evidence, list(SELECTIONS), columns),
+            *forms.missing(evidence, list(SELECTIONS), columns),
         ),
         claims=judged,
         alt=(

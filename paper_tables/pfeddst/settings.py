@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Row
@@ -81,4 +81,4 @@ DESK = (
 
 def scale_note(evidence: Evidence) -> tuple[str, ...]:
     """Return what a reader must know about a scale."""
-    return builders.at_scale(evidence, smoke=SAME_DATA, desk=DESK)
+    return forms.at_scale(evidence, smoke=SAME_DATA, desk=DESK)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, pick
@@ -143,7 +143,7 @@ def table2(evidence: Evidence) -> Table:
         for cell in _cells(evidence, row, short)
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: accuracy and speed of convergence",

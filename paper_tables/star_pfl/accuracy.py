@@ -7,7 +7,7 @@ from math import isfinite
 import pandas as pd
 from scipy.special import beta, stdtrit
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Claim, Table, claim
@@ -46,7 +46,7 @@ MILD = (
 def table2(evidence: Evidence) -> Table:
     """Six methods on six settings."""
     evidence = in_percent(evidence)
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: test accuracy under different data heterogeneities",

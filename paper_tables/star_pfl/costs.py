@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.drawing.captions import kind_of_run
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
 from repfl.paper_tables.core.our_numbers import Value
@@ -188,7 +188,7 @@ def table3(evidence: Evidence) -> Table:
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     main = evidence.cells[evidence.cells["column"] != BILLING]
-    return builders.table(
+    return forms.table(
         evidence,
         (PAPER, "table3"),
         "Table 3: resource consumption at α = 0.1",

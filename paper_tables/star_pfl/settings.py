@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.evidence import Changed, Evidence
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.statistics.verdict import Printing
@@ -94,7 +94,7 @@ def planned(evidence: Evidence, column: str) -> bool:
 def scale_note(evidence: Evidence) -> tuple[str, ...]:
     """Return what a reader must know about the data of a scale."""
     stand_in = (DESK,) if planned(evidence, STAND_IN) else ()
-    return (*stand_in, *builders.at_scale(evidence, smoke=SMOKE))
+    return (*stand_in, *forms.at_scale(evidence, smoke=SMOKE))
 
 
 def in_percent(evidence: Evidence) -> Changed:

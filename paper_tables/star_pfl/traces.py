@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
-from repfl.paper_tables.core import builders
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.result import Claim, NewCanvas, Result, claim
@@ -102,13 +102,13 @@ def _figure(
     traces, key = read(evidence), (PAPER, name)
     if isinstance(traces, str):
         claim = judge(None, evidence.scale)
-        return builders.absent(evidence, key, title, what, traces, (claim,))
+        return forms.absent(evidence, key, title, what, traces, (claim,))
     moving = float((traces.stability > MOVING).mean())
     still = (
         f"{100 * moving:.0f} % of these entries drift one way (above {MOVING}) after"
         f" {len(traces.values)} rounds: what settles later is not seen yet."
     )
-    return builders.figure(
+    return forms.figure(
         evidence,
         key,
         title,

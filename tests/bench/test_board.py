@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from repfl.bench.evidence.artefacts import make
+from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.evidence.collect import collect
-from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.plan import Selection, plan
@@ -37,7 +37,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(results: Path) -> dict[str, Table | Figure]:
     methods = [name for name in METHODS if name != "--method"]
     planned = plan(Selection(papers=["board"], methods=methods, seeds=[1]))
-    found = make(planned, Library(Store(results)))
+    found = make(planned, Records(Store(results)))
     assert not found.problems, found.problems
     return {each.name: each for each in found.results if isinstance(each, Table | Figure)}
 
@@ -103,7 +103,7 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
         assert [counts for _, *counts in collect(plan(joined), store, lines).files] == [[3, 0]]
     own = plan(Selection(papers=["board"]))  # from here on the method is not registered
     assert collect(own, Store(tmp_path / "empty"), lines).files[0][1:] == (0, 3)
-    assert not make(own, Library(Store(tmp_path / "empty")), lines).problems
+    assert not make(own, Records(Store(tmp_path / "empty")), lines).problems
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from repfl.algorithms.core.run import Run
-from repfl.bench.evidence import library as harness
-from repfl.bench.evidence.committed.committed_runs import Measured
-from repfl.bench.evidence.planned_evidence import PlannedEvidence
+from repfl.bench.evidence import records as harness
+from repfl.bench.evidence.artefact_evidence import ArtefactEvidence
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.planned import Planned, cells_of
@@ -76,8 +76,8 @@ def metrics(item: Planned) -> dict[str, Any]:
     return found | {"floor": {"clients": 0.3, "pooled": 0.3}}
 
 
-class Invented(harness.Library):
-    """A library in which every planned cell is done, unless told otherwise. It is its own store.
+class Invented(harness.Records):
+    """A records in which every planned cell is done, unless told otherwise. It is its own store.
     Papers say what their runs note and leave.
     """
 
@@ -128,8 +128,8 @@ class Invented(harness.Library):
 class Paper:
     """One paper's artefacts from invented evidence."""
 
-    def __init__(self, name: str, library: type[Invented]) -> None:
-        self.name, self.library, self.folder = name, library, files()[name].parent
+    def __init__(self, name: str, records: type[Invented]) -> None:
+        self.name, self.records, self.folder = name, records, files()[name].parent
         self.published = read_published(self.folder / "published").frame
         module = import_module(f"repfl.paper_tables.{self.folder.name}.artefacts")
         self.artefacts: Mapping[str, Callable[[Evidence], Result]] = module.ARTEFACTS
@@ -141,8 +141,8 @@ class Paper:
     def evidence(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Any:
         """The evidence of one artefact; some of its cells have failed."""
         items = [item for item in planned(self.name, scale) if item.artefact == name]
-        known = harness.CellEvidence(self.library(items, fails), Measured())
-        return PlannedEvidence(items, known, self.published)
+        known = harness.CellEvidence(self.records(items, fails), CommittedRuns())
+        return ArtefactEvidence(items, known, self.published)
 
     def make(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Result:
         """An artefact; without failures it is made once."""

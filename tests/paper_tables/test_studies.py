@@ -18,11 +18,11 @@ import torch
 
 from repfl.algorithms.core.method import build
 from repfl.bench.grid.plan import Selection, plan
-from repfl.paper_tables.core.studies.digits_toy import Toy
-from repfl.paper_tables.core.studies.twin_rounds import row_changes, twin_rounds
 from repfl.paper_tables.fedobp.studies import propositions as fedobp
 from repfl.paper_tables.fedpurin.studies import propositions as fedpurin
 from repfl.paper_tables.star_pfl.studies import partition
+from repfl.paper_tables.studies.digits_toy import Toy
+from repfl.paper_tables.studies.twin_rounds import row_changes, twin_rounds
 from tests.algorithms import toys
 from tests.bench.conftest import ROOT
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.references.conftest import Get
 
 SIZES = (24, 8, 16, 40, 8, 16)
-Library = Callable[..., Any]
+Records = Callable[..., Any]
 
 
 class Held(list[tuple[Tensor, Tensor]]):
@@ -72,7 +72,7 @@ CVXPY |= {"quad_form": lambda x, matrix: (x, matrix), "sum": lambda x: x}
 @pytest.fixture
 def pfllib(
     reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Library:
+) -> Records:
     """PFLlib's server of a method, ready to train for as many rounds as a run of ours had."""
     folder = reference("TsingZ0/PFLlib", "d832e76", "system") / "system"
     (tmp_path / "system").mkdir()

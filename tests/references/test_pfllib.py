@@ -25,7 +25,7 @@ from repfl.algorithms.fedala import FedALA, draw_subset
 from repfl.algorithms.fedbabu import FedBABU
 from repfl.algorithms.math import simplex
 from tests.algorithms import plain, toys
-from tests.references.pfllib import Library, held, ours, right
+from tests.references.pfllib import Records, held, ours, right
 
 SAME, APART = 1e-14, 1e-3
 """Relative differences: at most the first is rounding, at least the second is another rule."""
@@ -43,7 +43,7 @@ SAME, APART = 1e-14, 1e-3
     ],
 )
 def test_methods_are_pfllibs(
-    pfllib: Library, method: str, name: str, kind: str, hp: dict[str, Any], options: dict[str, Any]
+    pfllib: Records, method: str, name: str, kind: str, hp: dict[str, Any], options: dict[str, Any]
 ) -> None:
     run = ours(method, hp)
     server = pfllib(name, kind, run, **options)
@@ -73,7 +73,7 @@ class AbsentSearch(FedALA):
 
 @pytest.mark.parametrize(("participation", "method"), [(1.0, FedALA), (0.5, AbsentSearch)])
 def test_fedala_is_pfllibs_where_everybody_takes_part_or_searches(
-    pfllib: Library, monkeypatch: pytest.MonkeyPatch, participation: float, method: type[FedALA]
+    pfllib: Records, monkeypatch: pytest.MonkeyPatch, participation: float, method: type[FedALA]
 ) -> None:
     run = ours(method(FedALA.HP()), participation=participation)
     server, fed = pfllib("ala", "FedALA", run, eta=1.0, rand_percent=80, layer_idx=2), run.fed
@@ -111,7 +111,7 @@ class NeverSent(FedBABU):
         return state["unsent"][fed.active]
 
 
-def test_fedbabu_is_pfllibs_without_its_last_average(pfllib: Library) -> None:
+def test_fedbabu_is_pfllibs_without_its_last_average(pfllib: Records) -> None:
     hp = {"epochs": 3}
     run = ours(NeverSent(FedBABU.HP(**hp)))
     server = pfllib("babu", "FedBABU", run, fine_tuning_epochs=3)
@@ -143,7 +143,7 @@ def unweighted(state: State, counts: Tensor, total: Tensor) -> State:
 
 
 def test_fedpac_is_pfllibs_with_weights_for_other_clients(
-    pfllib: Library, monkeypatch: pytest.MonkeyPatch
+    pfllib: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hp = {"head_lr": None}
     defined = toys.everybody(ours("fedpac", hp, participation=1.0))
@@ -186,7 +186,7 @@ class Overwritten(APFL):
         return state["v"][fed.active]
 
 
-def test_apfl_is_pfllibs_with_the_mixture_in_the_place_of_the_own_model(pfllib: Library) -> None:
+def test_apfl_is_pfllibs_with_the_mixture_in_the_place_of_the_own_model(pfllib: Records) -> None:
     hp = {"alpha": 0.5, "alpha_epochs": 2}
     run = ours(Overwritten(APFL.HP(**hp)))
     server = pfllib("apfl", "APFL", run, alpha=0.5)

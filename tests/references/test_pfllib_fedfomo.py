@@ -13,7 +13,7 @@ import torch
 from repfl.algorithms.engine.client_data import ClientData
 from tests.algorithms import plain, toys
 from tests.references.loaders import epochs
-from tests.references.pfllib import Library, held
+from tests.references.pfllib import Records, held
 
 SIZES = (30, 10, 20, 40, 10, 20)
 """Four fifths of each fill whole batches of eight; the others fit into one."""
@@ -29,7 +29,7 @@ def with_a_fifth_held_out() -> ClientData:
 
 @pytest.mark.parametrize("trained", [True, False])
 def test_fedfomo_is_pfllibs_if_gains_are_over_the_trained_model(
-    pfllib: Library, monkeypatch: pytest.MonkeyPatch, trained: bool
+    pfllib: Records, monkeypatch: pytest.MonkeyPatch, trained: bool
 ) -> None:
     """PFLlib's gains are over what a client last began to train from. It also sends clients their
     own models, whose gain is zero: with as many models as clients all others travel.

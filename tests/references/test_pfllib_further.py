@@ -14,11 +14,11 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.per_fedavg import PerFedAvg
 from tests.algorithms import plain, toys
-from tests.references.pfllib import Library, held, of_server, ours, right
+from tests.references.pfllib import Records, held, of_server, ours, right
 from tests.references.test_pfllib import APART, SAME
 
 
-def test_fedprox_is_pfllibs(pfllib: Library) -> None:
+def test_fedprox_is_pfllibs(pfllib: Records) -> None:
     run = ours("fedprox", {"mu": 0.7})
     server = pfllib("prox", "FedProx", run, mu=0.7)
     server.train()
@@ -27,7 +27,7 @@ def test_fedprox_is_pfllibs(pfllib: Library) -> None:
 
 
 @pytest.mark.parametrize("server_lr", [1.0, 0.5])
-def test_scaffold_is_pfllibs_if_clients_weigh_alike(pfllib: Library, server_lr: float) -> None:
+def test_scaffold_is_pfllibs_if_clients_weigh_alike(pfllib: Records, server_lr: float) -> None:
     run = ours("scaffold", {"server_lr": server_lr}, weighting="uniform")
     server = pfllib("scaffold", "SCAFFOLD", run, server_learning_rate=server_lr)
     server.train()
@@ -38,7 +38,7 @@ def test_scaffold_is_pfllibs_if_clients_weigh_alike(pfllib: Library, server_lr: 
     assert plain.apart(run.state["theta"], other.state["theta"]) > APART
 
 
-def test_pfedme_is_pfllibs_which_scores_another_model(pfllib: Library) -> None:
+def test_pfedme_is_pfllibs_which_scores_another_model(pfllib: Records) -> None:
     hp = {"lam": 2.0, "inner_steps": 3, "inner_lr": 0.05, "beta": 0.5}
     run = ours("pfedme", hp, weight_decay=0.001)
     options = {"lamda": 2.0, "K": 3, "p_learning_rate": 0.05, "beta": 0.5}
@@ -51,7 +51,7 @@ def test_pfedme_is_pfllibs_which_scores_another_model(pfllib: Library) -> None:
         assert all(one is other for one, other in scored)
 
 
-def test_per_fedavg_of_first_order_is_pfllibs_which_trains_two_times(pfllib: Library) -> None:
+def test_per_fedavg_of_first_order_is_pfllibs_which_trains_two_times(pfllib: Records) -> None:
     class Twice(PerFedAvg):
         def local_update(self, fed: Federation, params: Tensor) -> Tensor:
             half: Tensor = super().local_update(fed, params)
@@ -73,7 +73,7 @@ def test_per_fedavg_of_first_order_is_pfllibs_which_trains_two_times(pfllib: Lib
 
 @pytest.mark.parametrize("after", [True, False])
 def test_fedproto_is_pfllibs_with_prototypes_of_trained_models(
-    pfllib: Library, after: bool
+    pfllib: Records, after: bool
 ) -> None:
     run = ours("fedproto", {"lam": 0.7}, participation=1.0)
     server = pfllib("proto", "FedProto", run, lamda=0.7)
@@ -88,7 +88,7 @@ def test_fedproto_is_pfllibs_with_prototypes_of_trained_models(
     assert distance < 1e-13 if after else distance > APART
 
 
-def test_fedamps_mixtures_are_pfllibs_whose_training_feels_none(pfllib: Library) -> None:
+def test_fedamps_mixtures_are_pfllibs_whose_training_feels_none(pfllib: Records) -> None:
     hp = {"alpha": 0.3, "sigma": 2.0}
     run = ours("fedamp", hp | {"lam": 0.0}, participation=1.0)
     server = pfllib("amp", "FedAMP", run, alphaK=0.3, sigma=2.0, lamda=0.2)
@@ -102,7 +102,7 @@ def test_fedamps_mixtures_are_pfllibs_whose_training_feels_none(pfllib: Library)
     assert plain.apart(run.state["w"], felt.state["w"]) > APART
 
 
-def test_moon_is_pfllibs(pfllib: Library) -> None:
+def test_moon_is_pfllibs(pfllib: Records) -> None:
     run = ours("moon", {"mu": 2.0, "tau": 0.4})
     server = pfllib("moon", "MOON", run, mu=2.0, tau=0.4)
     server.train()
@@ -113,7 +113,7 @@ def test_moon_is_pfllibs(pfllib: Library) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.5])
-def test_fedrod_is_pfllibs(pfllib: Library, gamma: float) -> None:
+def test_fedrod_is_pfllibs(pfllib: Records, gamma: float) -> None:
     """PFLlib has no power of the counts."""
     run = ours("fedrod", {"gamma": gamma})
     server = pfllib("rod", "FedROD", run)

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import repfl
-from repfl.bench.evidence import status
+from repfl.bench.evidence import plan_status
 from repfl.bench.evidence.committed.committed_runs import read
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import unique
@@ -175,9 +175,9 @@ def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
 ) -> None:
     found = repfl.load(results)
     assert found.index.is_unique
-    assert set(found["source"]) == {"store", "measured"}
+    assert set(found["source"]) == {"store", "committed"}
     found = repfl.load(results, paper="fedobp", scale="desk")
-    measured = found[found["source"] == "measured"]
+    measured = found[found["source"] == "committed"]
     assert set(measured["paper"]) == {"fedobp"}
     assert measured["accuracy"].between(0, 1).all()
     line = measured[measured["status"] == "done"].index[0]
@@ -222,7 +222,7 @@ def test_load_knows_of_measured_values_what_their_grid_says(
     paper, scale = place
     found, lines = repfl.load(tmp_path, paper=paper, scale=scale), read(paper, scale)
     planned = plan(Selection(papers=[paper], scale=scale))
-    stale = status.stale(planned, status.Statuses(Store(tmp_path)))
+    stale = plan_status.stale(planned, plan_status.Statuses(Store(tmp_path)))
     found = found.loc[found.index.intersection([item.cell.id for item in planned])]
     assert set(found.index[found["standing"] != "current"]) == stale.keys()
     for item in unique(planned):

@@ -23,7 +23,7 @@ PROVENANCE = (
     "device", "precision", "chunk", "threads", "data", "partition", "samples", "seconds",
     "peak_memory", "work", "digests",
 )  # fmt: skip
-"""The fields of a record's provenance that are published."""
+"""The fields of a record's provenance that are committed."""
 
 
 class Curve(NamedTuple):

@@ -24,7 +24,7 @@ from repfl.bench.store.store import replace_file
 
 
 @dataclass
-class Measured:
+class CommittedRuns:
     """The committed runs of one paper at one scale."""
 
     paper: str = ""
@@ -68,11 +68,11 @@ def folder_of(paper: str, root: Path | None = None) -> Path:
     return folder(paper, root) / "measured"
 
 
-def read(paper: str, scale: str, root: Path | None = None) -> Measured:
+def read(paper: str, scale: str, root: Path | None = None) -> CommittedRuns:
     """Read the committed runs of a paper at a scale; none if there is no file. An invalid line
     is left out and reported in `problems`.
     """
-    measured = Measured(paper, scale, folder_of(paper, root) / f"{scale}.jsonl")
+    measured = CommittedRuns(paper, scale, folder_of(paper, root) / f"{scale}.jsonl")
     try:
         text = measured.file.read_bytes()
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def read(paper: str, scale: str, root: Path | None = None) -> Measured:
     return measured
 
 
-def fill(measured: Measured, content: bytes) -> None:
+def fill(measured: CommittedRuns, content: bytes) -> None:
     """Add the lines of a file's content."""
     for number, text in enumerate(content.splitlines(), start=1):
         try:
@@ -99,7 +99,7 @@ def fill(measured: Measured, content: bytes) -> None:
             measured.problems.append(f"{measured.file}:{number}: {one_line(error)}; not used")
 
 
-def write(measured: Measured) -> Path:
+def write(measured: CommittedRuns) -> Path:
     """Replace the file, with its lines sorted by key: the same lines give the same bytes."""
     lines = sorted(measured.lines, key=lambda line: line.key)
     texts = [json.dumps(line.json, separators=(",", ":")) + "\n" for line in lines]
@@ -127,5 +127,5 @@ def ids() -> Iterator[tuple[str, str, str]]:
 def unmeasured(planned: Sequence[Planned]) -> list[Planned]:
     """Return the cells without a committed run, so that several people can share a grid."""
     paper_scales = {(item.paper, item.scale) for item in planned}
-    published = {cell for paper, scale in paper_scales for cell in read(paper, scale).cells}
-    return [item for item in planned if item.cell.id not in published]
+    committed = {cell for paper, scale in paper_scales for cell in read(paper, scale).cells}
+    return [item for item in planned if item.cell.id not in committed]

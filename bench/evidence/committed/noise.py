@@ -11,7 +11,7 @@ import pandas as pd
 
 from repfl.bench.evidence.committed import committed_runs
 from repfl.bench.evidence.committed.committed_run import Line
-from repfl.bench.evidence.committed.committed_runs import Measured
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import canonical
 from repfl.paper_tables.core.statistics import noise
@@ -56,7 +56,7 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
                 yield (pool, column, line.method, key, *run)
 
 
-def of_line(line: Line, measured: Measured) -> Variance | None:
+def of_line(line: Line, measured: CommittedRuns) -> Variance | None:
     """Return the noise of runs like a committed one."""
     fixed_partition = line.record.recipe.partition.seed is not None
     return fitted().get(noise.pool(measured.scale, one_partition=fixed_partition))

@@ -20,7 +20,7 @@ import numpy as np
 from repfl.bench.errors import Corrupt, UserError, one_line, with_class
 from repfl.bench.evidence.committed import committed_runs, noise
 from repfl.bench.evidence.committed.committed_run import Line, line_of
-from repfl.bench.evidence.committed.committed_runs import Measured
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, from_json
 from repfl.bench.grid.plan import Selection, plan
@@ -62,7 +62,7 @@ class Subject:
     record: Record
     line: Line | None = None
     """The committed run that it is read from."""
-    measured: Measured | None = None
+    measured: CommittedRuns | None = None
     """All committed runs of that file."""
 
     @property
@@ -147,7 +147,7 @@ def _one_finding(name: str, result: Verification) -> Iterator[None]:
         result.findings.append(f"{name}: cannot be checked: {with_class(error)}")
 
 
-def of_published(
+def of_committed(
     papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | None = None
 ) -> Verification:
     """Check every committed run, and recompute `rerun` of those that can be computed here."""

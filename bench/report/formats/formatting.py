@@ -12,10 +12,10 @@ from repfl.paper_tables.core.statistics.verdict import EXACT
 
 BLANK, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 PLUS_MINUS = " ± "
-MARKS = {"measured": "ᵐ", "stale": "ˢ", "desk": "ᵈ"}
+MARKS = {"committed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
 """Marks for the evidence behind a number."""
 MEANING = {
-    "measured": "computed before, and committed with the code",
+    "committed": "computed before, and committed with the code",
     "stale": "stale: made by another version of engine, method or rule, or with other data",
     "desk": "reduced run: real data, but fewer rounds, clients or seeds, or a smaller model",
 }

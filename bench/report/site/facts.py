@@ -66,19 +66,19 @@ def missing_cells(
 
 def self_test(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     """Return the self-test: the outcome of every smoke cell, and the lines that were refused."""
+    from repfl.bench.evidence.cell_evidence import CellEvidence, Records
     from repfl.bench.evidence.committed import committed_runs
-    from repfl.bench.evidence.library import CellEvidence, Library
     from repfl.bench.report import run_details
 
-    library = Library(store)
+    records = Records(store)
     runs: dict[str, Any] = {}
     problems: list[str] = []
     for paper in dict.fromkeys(item.paper for item in planned):
         items = [item for item in planned if item.paper == paper]
         measured = committed_runs.read(paper, items[0].scale)
         problems += measured.problems
-        runs |= run_details.outcomes(items, CellEvidence(library, measured))
-    problems += library.problems
+        runs |= run_details.outcomes(items, CellEvidence(records, measured))
+    problems += records.problems
     return {"table": run_details.self_test(planned, runs) if planned else {}, "problems": problems}
 
 

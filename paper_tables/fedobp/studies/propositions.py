@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from repfl.paper_tables.core import studies
-from repfl.paper_tables.core.studies.digits_toy import QUANTILE, RATE, ROUNDS, Toy, line, tried
+from repfl.paper_tables.studies import write
+from repfl.paper_tables.studies.digits_toy import QUANTILE, RATE, ROUNDS, Toy, line, tried
 
 SMALL_RATE = 0.02
 """Errors of FedOBP's section IV shrink with the step."""
@@ -56,7 +56,7 @@ def approximated(toy: Toy, quantile: float, rate: float, how: str) -> Iterator[d
 def main() -> None:
     """Write the numbers, and print their means over seeds."""
     frame = tried(statements)
-    studies.write(__file__, frame)
+    write(__file__, frame)
     print(frame.groupby(["equation", "quantity", "round"])["value"].mean())
 
 

@@ -5,8 +5,8 @@ python paper_tables/fedobp/studies/twins.py    # writes twins.csv
 
 from __future__ import annotations
 
-from repfl.paper_tables.core import studies
-from repfl.paper_tables.core.studies.twin_rounds import study
+from repfl.paper_tables.studies import write
+from repfl.paper_tables.studies.twin_rounds import study
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
         seed=42,
         rounds=(1, 5, 20),
     )
-    studies.write(__file__, frame, "%.6g")
+    write(__file__, frame, "%.6g")
     print(frame.to_string())
 
 

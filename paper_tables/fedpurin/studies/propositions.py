@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from repfl.paper_tables.core import studies
-from repfl.paper_tables.core.studies.digits_toy import ROUNDS, Toy, line, tried
+from repfl.paper_tables.studies import write
+from repfl.paper_tables.studies.digits_toy import ROUNDS, Toy, line, tried
 
 
 def statements(toy: Toy) -> Iterator[dict[str, Any]]:
@@ -38,7 +38,7 @@ def statements(toy: Toy) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Write the numbers, and print their means over seeds."""
     frame = tried(statements)
-    studies.write(__file__, frame)
+    write(__file__, frame)
     print(frame.groupby(["equation", "quantity", "round"])["value"].mean())
 
 

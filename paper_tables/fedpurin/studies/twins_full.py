@@ -5,8 +5,8 @@ python paper_tables/fedpurin/studies/twins_full.py    # writes twins_full.csv
 
 from __future__ import annotations
 
-from repfl.paper_tables.core import studies
-from repfl.paper_tables.core.studies.twin_rounds import study
+from repfl.paper_tables.studies import write
+from repfl.paper_tables.studies.twin_rounds import study
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
         scale="paper",
         changes={"hessian=true": {"hessian": True}},
     )
-    studies.write(__file__, frame, "%.6g")
+    write(__file__, frame, "%.6g")
     print(frame.to_string())
 
 

@@ -23,7 +23,7 @@ import repfl
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, build, register
 from repfl.algorithms.pfeddst import PFedDST
-from repfl.paper_tables.core import studies
+from repfl.paper_tables.studies import write
 
 OURS = "by score, with the loss"
 RULES: dict[str, dict[str, Any]] = {
@@ -117,7 +117,7 @@ def measured(seed: int) -> pd.DataFrame:
 def main() -> None:
     """Write the numbers."""
     frame = pd.concat([measured(seed) for seed in SEEDS], ignore_index=True)
-    studies.write(__file__, frame)
+    write(__file__, frame)
     print(frame.pivot_table(index="quantity", columns="round", values="value").to_string())
 
 

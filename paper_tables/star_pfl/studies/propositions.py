@@ -16,7 +16,7 @@ import repfl
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, register
 from repfl.algorithms.star_pfl import StarPFL
-from repfl.paper_tables.core import studies
+from repfl.paper_tables.studies import write
 
 FOREVER = 10**6
 SEEDS, ROUNDS = (0, 1, 2), 48
@@ -67,7 +67,7 @@ def measured(seed: int) -> pd.DataFrame:
 def main() -> None:
     """Write the numbers."""
     frame = pd.concat([measured(seed) for seed in SEEDS], ignore_index=True)
-    studies.write(__file__, frame)
+    write(__file__, frame)
     print(frame.pivot_table(index=["quantity", "seed"], columns="round", values="value"))
 
 

@@ -195,7 +195,7 @@ def test_artefacts_count_what_is_published_with_the_code(
     assert {each["name"] for each in found if each["paper"] == "tests"} == {"table1", "fig1"}
     table = next(each for each in found if (each["paper"], each["name"]) == ("fedpurin", "table1"))
     desk = table["scales"]["desk"]
-    assert desk["done"] == 0 < desk["measured"] <= desk["cells"]
+    assert desk["done"] == 0 < desk["committed"] <= desk["cells"]
 
 
 def test_runs_lists_what_is_stored_the_unreadable_too(
@@ -233,11 +233,11 @@ def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_p
     assert "a committed run\n" in here("plan", *whole).out
     asked = ("--artefact", "star-pfl/table3", "--scale", "desk", "--results", tmp_path)
     facts = json.loads(here("plan", *asked, "--json").out)
-    assert 0 < facts["published"] <= facts["statuses"]["missing"]
-    assert facts["unpublished_seconds"] < facts["seconds"]
+    assert 0 < facts["committed"] <= facts["statuses"]["missing"]
+    assert facts["uncommitted_seconds"] < facts["seconds"]
     (line,) = re.findall(r"rest: `repfl (run [^`]*)`", here("plan", *asked).out)
     asked = shlex.split(line.replace("run", "plan", 1))
-    assert json.loads(here(*asked, "--json").out)["published"] == 0
+    assert json.loads(here(*asked, "--json").out)["committed"] == 0
 
 
 # -- faults ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from repfl.bench.evidence import status
+from repfl.bench.evidence import plan_status
 from repfl.bench.grid import grid
 from repfl.bench.store import locks, store
 from tests.bench.conftest import Here
@@ -25,7 +25,7 @@ def test_every_record_is_read_once_and_no_measured_line_beside_it(
     asked = ("--artefact", "star-pfl/fig1", "--results", tmp_path)
     assert here("run", *asked, "--executor", "inline").code == 0
     decoded, lines, grids = (
-        counted(*each) for each in ((store, "decode"), (status, "read"), (grid, "_read"))
+        counted(*each) for each in ((store, "decode"), (plan_status, "read"), (grid, "_read"))
     )
     assert here("plan", *asked).code == 0
     assert decoded.call_count == len(store.Store(tmp_path).ids()) == 1

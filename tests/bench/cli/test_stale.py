@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.evidence import status
+from repfl.bench.evidence import plan_status
 from repfl.bench.evidence.committed.committed_run import Line
-from repfl.bench.evidence.committed.committed_runs import Measured
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import versions
 from repfl.bench.store.store import Record, Store
@@ -19,15 +19,15 @@ from tests.bench.conftest import Here, rewrite, stored
 
 
 @pytest.fixture
-def lines(grid: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """Measured values of the grid: FedAvg's by an earlier engine, the others by today's."""
-    found = Measured()
+def lines(grid: Path, monkeypatch: pytest.MonkeyPatch) -> CommittedRuns:
+    """CommittedRuns values of the grid: FedAvg's by an earlier engine, the others by today's."""
+    found = CommittedRuns()
     for item in plan(Selection(files=[grid])):
         made = {"versions": versions.of_cell(item.cell.json), "dirty": False}
         if item.cell.method == "fedavg":
             made["versions"]["engine"] = 0
         found.add(Line(Record(item.cell.id, item.cell.json, "done", "", {"value": 0.5}, made)))
-    monkeypatch.setattr(status, "read", lambda paper, scale: found)
+    monkeypatch.setattr(plan_status, "read", lambda paper, scale: found)
     return found
 
 
@@ -39,7 +39,7 @@ def listed(here: Here, grid: Path, results: Path) -> dict[str, Any]:
 
 
 def test_stale_values_are_listed_with_their_reason_and_computed_once(
-    here: Here, grid: Path, tmp_path: Path, lines: Measured
+    here: Here, grid: Path, tmp_path: Path, lines: CommittedRuns
 ) -> None:
     where = ("--grid", grid, "--results", tmp_path)
     found = listed(here, grid, tmp_path)
@@ -56,7 +56,7 @@ def test_stale_values_are_listed_with_their_reason_and_computed_once(
 def test_what_was_made_with_other_data_is_stale_and_told(
     here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "read", lambda paper, scale: Measured())
+    monkeypatch.setattr(plan_status, "read", lambda paper, scale: CommittedRuns())
     run = ("run", "--grid", grid, "--results", tmp_path, "--executor", "inline")
     here(*run)
     store = Store(tmp_path)

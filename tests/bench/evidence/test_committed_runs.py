@@ -16,11 +16,11 @@ import pytest
 from repfl.algorithms.core import ENGINE
 from repfl.bench.errors import Corrupt
 from repfl.bench.evidence.artefacts import make
+from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.committed import committed_runs
 from repfl.bench.evidence.committed.committed_run import Counts, Curve, Line
-from repfl.bench.evidence.committed.committed_runs import Measured
-from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report import numbers
@@ -213,8 +213,8 @@ def committed(
     return Line(Record(f"cell {seed}", cell, "done", "", {"value": value}, made), "x")
 
 
-def committed_by(*lines: Line) -> Measured:
-    found = Measured()
+def committed_by(*lines: Line) -> CommittedRuns:
+    found = CommittedRuns()
     for each in lines:
         found.add(each)
     return found
@@ -251,7 +251,7 @@ def test_a_broken_line_is_named_and_the_others_are_used(
     change, words = BROKEN[fault]
     path = root / "tests" / "measured" / "smoke.jsonl"
     path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
-    made = make(items, Library(Store(tmp_path / "empty")), root)
+    made = make(items, Records(Store(tmp_path / "empty")), root)
     (problem,) = made.problems
     assert words in problem
     assert len(made.measured) >= 2
@@ -277,9 +277,9 @@ def test_collected_values_stand_in_for_records(tmp_path: Path) -> None:
     first = {item.key: item.cell for item in reversed(items)}
     for cell in {cell.id: cell for cell in first.values()}.values():
         assert run_in(store.root, Task(cell)).status == "done"
-    with_records = make(items, Library(store), root)
+    with_records = make(items, Records(store), root)
     collect(items, store, root)
-    without = make(items, Library(Store(tmp_path / "empty")), root)
+    without = make(items, Records(Store(tmp_path / "empty")), root)
     assert [r.key for r in without.results] == list(READERS)
     assert with_records.measured == set()
     assert without.measured == set(without.used) == set(with_records.used)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from repfl.bench.errors import UserError
+from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.evidence.committed.committed_run import Curve
-from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.evidence.selection import Choice, Trial, choices, chosen_items
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
@@ -36,7 +36,7 @@ Curves = dict[str, list[float]]
 
 
 class Shelf:
-    """A library of made-up records: per learning rate and seed the curves, or how it failed."""
+    """A records of made-up records: per learning rate and seed the curves, or how it failed."""
 
     def __init__(self, planned: Sequence[Planned], made: Mapping[Any, Curves | str]) -> None:
         self.made = {
@@ -186,10 +186,10 @@ def test_a_table_shows_the_chosen_trial_of_every_study(tmp_path: Path) -> None:
 
 
 def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> None:
-    planned, library = search(tmp_path, missing=1)
-    (*_, last) = chosen_items(planned, library)
+    planned, records = search(tmp_path, missing=1)
+    (*_, last) = chosen_items(planned, records)
     assert (last.cell.seed, last.trial) == (1, 2)
-    assert library.record(last.cell.id) is None
+    assert records.record(last.cell.id) is None
 
 
 def test_a_trial_without_validation_scores_is_never_chosen(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.committed import committed_runs, noise
 from repfl.bench.evidence.committed.committed_run import Curve, Line
-from repfl.bench.evidence.committed.verify import of_published, of_store
+from repfl.bench.evidence.committed.verify import of_committed, of_store
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import from_json
 from repfl.bench.grid.plan import Selection, plan
@@ -109,7 +109,7 @@ def test_an_edited_line_is_one_finding_at_once(copy: Path, field: str) -> None:
     else:
         values[field]["extra"] = 1
     path.write_text("\n".join([json.dumps(values), *others]) + "\n")
-    result = of_published([PAPER], root=copy / "papers")
+    result = of_committed([PAPER], root=copy / "papers")
     assert result.findings == [
         f"{path}:1: not as it was collected: its checksum does not match; not used"
     ]
@@ -120,7 +120,7 @@ def test_an_edited_line_is_one_finding_at_once(copy: Path, field: str) -> None:
 def test_a_line_with_a_forged_checksum_does_not_come_out_again(copy: Path, edit: str) -> None:
     root = copy / "papers"
     forge(root, lambda line: replace(line, record=edited(line.record, EDITS[edit])))
-    (finding,) = of_published([PAPER], rerun=2, root=root).findings
+    (finding,) = of_committed([PAPER], rerun=2, root=root).findings
     assert "does not come out again" in finding
 
 
@@ -150,7 +150,7 @@ def test_forged_curves_and_counts_do_not_come_out_again(
     copy: Path, change: Callable[[Line], Line], name: str
 ) -> None:
     forge(copy / "papers", change)
-    (finding,) = of_published([PAPER], rerun=2, root=copy / "papers").findings
+    (finding,) = of_committed([PAPER], rerun=2, root=copy / "papers").findings
     assert f"does not come out again: {name}" in finding
 
 
@@ -173,7 +173,7 @@ def test_a_run_of_another_platform_may_differ_by_the_noise_of_two_runs(
         return replace(line, record=replace(record, metrics=metrics))
 
     forge(copy / "papers", moved)
-    result = of_published([PAPER], rerun=2, root=copy / "papers")
+    result = of_committed([PAPER], rerun=2, root=copy / "papers")
     texts = result.findings if finding else result.notes
     (message,) = (text for text in texts if "made on another platform" in text)
     assert ("further off than its noise" in message) == finding
@@ -186,7 +186,7 @@ def test_the_noise_of_a_line_is_that_of_its_scale_and_kind_of_partition() -> Non
 
 
 def test_every_committed_line_holds() -> None:
-    found = of_published([])
+    found = of_committed([])
     assert found.findings == []
     files = grids.ROOT.glob("*/measured/*.jsonl")
     assert found.records == sum(len(path.read_bytes().splitlines()) for path in files)
@@ -198,7 +198,7 @@ def test_lines_of_cells_that_no_grid_plans_are_noted(copy: Path) -> None:
         return replace(line, record=replace(line.record, id=cell.id, cell=cell.json))
 
     forge(copy / "papers", other)
-    found = of_published([PAPER], root=copy / "papers")
+    found = of_committed([PAPER], root=copy / "papers")
     assert found.findings == []
     assert "1 cells are of no grid any more" in found.notes[0]
 

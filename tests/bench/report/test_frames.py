@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from repfl.bench.evidence import runs
+from repfl.bench.evidence.cell_evidence import CellEvidence, Records
 from repfl.bench.evidence.committed import committed_runs
-from repfl.bench.evidence.library import CellEvidence, Library
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import build, numbers, unchanged
 from repfl.bench.store.store import Store
@@ -32,7 +32,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[build.WrittenRepor
 def test_every_column_of_both_frames_is_documented(tmp_path: Path) -> None:
     assert list(numbers.COLUMNS) == [field.name for field in fields(numbers.Number)]
     planned = plan(Selection([PAPER], scale="desk"))
-    evidence = CellEvidence(Library(Store(tmp_path)), committed_runs.read(PAPER, "desk"))
+    evidence = CellEvidence(Records(Store(tmp_path)), committed_runs.read(PAPER, "desk"))
     frame = runs.runs(planned, evidence)
     assert [name for name in frame if "." not in name] == list(runs.COLUMNS)
     prefixes = {name.partition(".")[0] for name in frame if "." in name}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repfl.bench.evidence.committed.committed_runs import Measured
-from repfl.bench.evidence.library import CellEvidence, Library
+from repfl.bench.evidence.cell_evidence import CellEvidence, Records
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report.run_details import MAX_CURVE_POINTS, describe_runs
 from repfl.bench.store.store import Store
@@ -20,7 +20,7 @@ def test_the_facts_of_a_run_are_those_of_its_record(
     wanted = task("fedpurin", training={"rounds": rounds, "epochs": 1})
     assert compute(wanted).status == "done"
     item = Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two", "smoke")
-    found = describe_runs([item], CellEvidence(Library(store), Measured()), "")[wanted.cell.id]
+    found = describe_runs([item], CellEvidence(Records(store), CommittedRuns()), "")[wanted.cell.id]
     record = stored(store, wanted.cell.id)
     curves, clients = (store.frame(record, f"{name}.parquet") for name in ("rounds", "clients"))
     assert curves is not None

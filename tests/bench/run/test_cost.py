@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.evidence.status import overview
+from repfl.bench.evidence.plan_status import overview
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run import cost
 from repfl.bench.run.clients import clients_of

@@ -104,7 +104,7 @@ def test_the_marker_of_another_machine_is_heeded_and_reported(
     store: Store, compute: Compute
 ) -> None:
     """Also by a machine whose view of the file system has locks."""
-    from repfl.bench.evidence.status import Statuses  # other tests' processes start without it
+    from repfl.bench.evidence.plan_status import Statuses  # other tests' processes start without it
 
     wanted = task()
     marker = store.running / f"{wanted.cell.id}.lock"

@@ -19,10 +19,10 @@ def test_a_number_that_is_missing_names_every_seed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "marks", list(product(("", "measured", "stale", "measured, stale"), repeat=2))
+    "marks", list(product(("", "committed", "stale", "committed, stale"), repeat=2))
 )
 def test_several_runs_have_the_marks_of_each_of_them(marks: tuple[str, str]) -> None:
     rows = [*(("done", text) for text in marks), ("missing", "measured, stale")]
     shown = tier_of(pd.DataFrame(rows, columns=["status", "tier"]))
-    expected = [mark for mark in ("measured", "stale") if any(mark in text for text in marks)]
+    expected = [mark for mark in ("committed", "stale") if any(mark in text for text in marks)]
     assert shown == ", ".join(expected)

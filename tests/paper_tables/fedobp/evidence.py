@@ -35,7 +35,7 @@ def personal(item: Planned) -> int:
     return ceil(size(item.cell.recipe) * (1 - getattr(item.cell.hp, "q", 1.0)) - 1e-6)
 
 
-class Library(Invented):
+class Records(Invented):
     """What FedOBP's artefacts read beyond accuracies."""
 
     def summary(self, item: Planned) -> dict[str, Any]:
@@ -62,5 +62,5 @@ class Library(Invented):
         return {"start/pooled": rise, "post_agg/pooled": rise, "note/personal": own} | layers
 
 
-PAPER = Paper("fedobp", Library)
+PAPER = Paper("fedobp", Records)
 evidence, make, table = PAPER.evidence, PAPER.make, PAPER.table

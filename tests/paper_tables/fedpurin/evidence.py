@@ -20,7 +20,7 @@ SHAPES = {
 }
 
 
-class Library(Invented):
+class Records(Invented):
     """Adds traffic, and the mask tallies of a small net with the tensors of a real one."""
 
     def summary(self, item: Planned) -> dict[str, Any]:
@@ -66,5 +66,5 @@ class Library(Invented):
         }
 
 
-PAPER = Paper("fedpurin", Library)
+PAPER = Paper("fedpurin", Records)
 evidence, make, table = PAPER.evidence, PAPER.make, PAPER.table

@@ -23,7 +23,7 @@ def share(item: Planned) -> float:
     return max(0.25, limit) if item.cell.hp.mode == "code" or limit > 0 else 0.0
 
 
-class Library(Invented):
+class Records(Invented):
     """The notes and masks of FedSelect's runs."""
 
     def summary(self, item: Planned) -> dict[str, Any]:
@@ -60,5 +60,5 @@ class Library(Invented):
         }
 
 
-PAPER = Paper("fedselect", Library)
+PAPER = Paper("fedselect", Records)
 evidence, make, table = PAPER.evidence, PAPER.make, PAPER.table

@@ -8,7 +8,7 @@ from tests.paper_tables.planned import Invented, Paper, number
 MODEL = 11_173_962
 
 
-class Library(Invented):
+class Records(Invented):
     """Bytes, and what chosen peers' models are worth where that is asked for; peers by header are
     worth more.
     """
@@ -28,5 +28,5 @@ class Library(Invented):
         return found
 
 
-PAPER = Paper("pfeddst", Library)
+PAPER = Paper("pfeddst", Records)
 evidence, make, table = PAPER.evidence, PAPER.make, PAPER.table

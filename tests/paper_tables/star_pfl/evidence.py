@@ -10,7 +10,7 @@ LEARNABLE, STATISTICS, NORM = 44_555, 44, 44
 ENTRIES = ("conv1.weight[25]", "conv1.weight[50]", "fc2.weight[100]")
 
 
-class Library(Invented):
+class Records(Invented):
     """Bytes of the true model, shares of active weights, and traces where they are asked for."""
 
     def noted(self, item: Planned, round_: int) -> dict[str, float]:
@@ -39,5 +39,5 @@ class Library(Invented):
         return found
 
 
-PAPER = Paper("star-pfl", Library)
+PAPER = Paper("star-pfl", Records)
 evidence, make, table = PAPER.evidence, PAPER.make, PAPER.table

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.evidence.committed import committed_runs
-from repfl.bench.evidence.library import Library
 from repfl.bench.grid.planned import Planned
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ COMPARED = ("paper", "desk")
 
 
 def with_evidence(
-    planned: Sequence[Planned], library: Library, root: Path | None = None
+    planned: Sequence[Planned], records: Records, root: Path | None = None
 ) -> list[Planned]:
     """Return the cells of the scales at which an artefact has some result; of an artefact without
     any, the cells of its highest scale.
     """
     paper_scales = dict.fromkeys((item.paper, item.scale) for item in planned)
-    published = {key: committed_runs.read(*key, root).cells.keys() for key in paper_scales}
-    stored = set(library.store.ids())
+    committed = {key: committed_runs.read(*key, root).cells.keys() for key in paper_scales}
+    stored = set(records.store.ids())
     scales: dict[str, set[str]] = {}
     for item in planned:
-        if item.cell.id in stored or item.cell.id in published[item.paper, item.scale]:
+        if item.cell.id in stored or item.cell.id in committed[item.paper, item.scale]:
             scales.setdefault(item.key, set()).add(item.scale)
     for item in sorted(planned, key=lambda item: _rank(item.scale)):
         scales.setdefault(item.key, {item.scale})

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from repfl.algorithms import core
-from repfl.bench.evidence.committed.committed_runs import Measured
-from repfl.bench.evidence.library import CellEvidence, Library
-from repfl.bench.evidence.planned_evidence import PlannedEvidence
+from repfl.bench.evidence.artefact_evidence import ArtefactEvidence
+from repfl.bench.evidence.cell_evidence import CellEvidence, Records
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Task
@@ -26,8 +26,12 @@ def planned(grid: Path, artefact: str = "table1") -> list[Planned]:
     return plan(Selection(files=[grid], artefacts=[f"tests/{artefact}"]))
 
 
-def evidence(items: list[Planned], store: Store, known: Measured | None = None) -> PlannedEvidence:
-    return PlannedEvidence(items, CellEvidence(Library(store), known or Measured()), pd.DataFrame())
+def evidence(
+    items: list[Planned], store: Store, known: CommittedRuns | None = None
+) -> ArtefactEvidence:
+    return ArtefactEvidence(
+        items, CellEvidence(Records(store), known or CommittedRuns()), pd.DataFrame()
+    )
 
 
 def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute) -> None:
@@ -87,8 +91,8 @@ def test_a_damaged_record_is_missing_with_its_reason(
     items = planned(grid)
     compute(Task(items[0].cell))
     (store.folder(items[0].cell.id) / "clients.parquet").write_bytes(b"")
-    library = Library(store)
-    cells = PlannedEvidence(items, CellEvidence(library, Measured()), pd.DataFrame()).cells
+    records = Records(store)
+    cells = ArtefactEvidence(items, CellEvidence(records, CommittedRuns()), pd.DataFrame()).cells
     assert cells["status"][0] == "missing"
     assert "clients.parquet" in cells["reason"][0]
-    assert len(library.problems) == 1
+    assert len(records.problems) == 1

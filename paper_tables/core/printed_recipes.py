@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from repfl.paper_tables.core.recipe_tables import written_out
+from repfl.paper_tables.core.expand_each import written_out
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.tables import Place
 

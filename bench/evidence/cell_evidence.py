@@ -7,12 +7,12 @@ from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.committed.committed_run import Counts, Curve, Line, by_name, counts_of
-from repfl.bench.evidence.committed.committed_runs import Measured
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core.evidence import Arrays, Reduce, curve_matches
 
 
-class Library:
+class Records:
     """Records that are read once for all artefacts of a report. Damaged ones are not used, and are
     reported in `problems`.
     """
@@ -82,43 +82,43 @@ class Library:
 class CellEvidence:
     """The evidence for cells: their stored records, or else the best committed run."""
 
-    def __init__(self, library: Library, measured: Measured) -> None:
-        self._library, self._measured = library, measured
+    def __init__(self, records: Records, measured: CommittedRuns) -> None:
+        self._records, self._measured = records, measured
         self.rows: dict[str, dict[str, Any]] = {}
         """Rows of the frame `runs` by cell, as far as they are made."""
 
     def record(self, cell: str) -> Record | None:
-        if (record := self._library.record(cell)) is not None:
+        if (record := self._records.record(cell)) is not None:
             return record
         line = self._measured.line(cell)
         return None if line is None else line.record
 
     def line(self, cell: str) -> Line | None:
         """Return the committed run that is used for a cell, if there is no record."""
-        return self._measured.line(cell) if self._library.record(cell) is None else None
+        return self._measured.line(cell) if self._records.record(cell) is None else None
 
     def why_missing(self, cell: str) -> str:
         """Return why there is neither a record nor a line."""
-        return self._library.why_missing(cell)
+        return self._records.why_missing(cell)
 
     def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
-        """Return those of the named curves of a cell that were published."""
-        if (record := self._library.record(cell)) is not None:
-            return self._library.curves(record, names)
+        """Return those of the named curves of a cell that were committed."""
+        if (record := self._records.record(cell)) is not None:
+            return self._records.curves(record, names)
         line = self._measured.line(cell)
         curves = {} if line is None else line.curves
         return {name: curve for name, curve in curves.items() if curve_matches(name, names)}
 
     def counts(self, cell: str) -> Counts | None:
         """Return each client's counts in the reported round."""
-        if (record := self._library.record(cell)) is not None:
-            return self._library.counts(record)
+        if (record := self._records.record(cell)) is not None:
+            return self._records.counts(record)
         line = self._measured.line(cell)
         return None if line is None else line.counts
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """Return what `reduce` makes of a cell's diagnostics, now or when they were published."""
-        if (record := self._library.record(cell)) is not None:
-            return self._library.arrays(record, reduce)
+        """Return what `reduce` makes of a cell's diagnostics, now or when they were committed."""
+        if (record := self._records.record(cell)) is not None:
+            return self._records.arrays(record, reduce)
         line = self._measured.line(cell)
         return {} if line is None else line.arrays.get(reduce.__name__, {})

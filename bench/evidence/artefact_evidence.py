@@ -8,15 +8,15 @@ from functools import cached_property
 import pandas as pd
 
 from repfl.bench.evidence import runs
+from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.evidence.committed.committed_run import counts_frame, curves_frame
-from repfl.bench.evidence.library import CellEvidence
 from repfl.bench.evidence.selection import choices
 from repfl.bench.grid.planned import Planned
 from repfl.paper_tables.core.evidence import TRIAL, Arrays, Reduce
 from repfl.paper_tables.core.statistics.noise import Noise
 
 
-class PlannedEvidence:
+class ArtefactEvidence:
     """The planned cells of one artefact at one scale, with their results."""
 
     def __init__(

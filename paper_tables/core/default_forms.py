@@ -13,7 +13,7 @@ from math import nan
 
 import pandas as pd
 
-from repfl.paper_tables.core import builders, our_numbers, tables
+from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.errors import PaperError
 from repfl.paper_tables.core.evidence import Evidence, extra_metrics
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Figure, Table
@@ -25,11 +25,7 @@ NOWHERE = Place("", "")
 
 
 def table(
-    key: builders.Key,
-    title: str,
-    evidence: Evidence,
-    places: Mapping[str, Place],
-    printing: Printing,
+    key: forms.Key, title: str, evidence: Evidence, places: Mapping[str, Place], printing: Printing
 ) -> Table:
     """Return every row at every recipe. `places` say where in the published file of the table the
     numbers of a recipe stand; without any there are statistics over all columns.
@@ -43,7 +39,7 @@ def table(
     if metrics:
         groups = [[replace(c, label="accuracy", group=c.label), *metrics[c.key]] for c in columns]
         all_columns = tuple(column for group in groups for column in group)
-    made = builders.table(
+    made = forms.table(
         evidence,
         key,
         title,
@@ -58,7 +54,7 @@ def table(
     return replace(made, requested_numbers=tables.requested_numbers(number, rows, columns, at))
 
 
-def figure(key: builders.Key, title: str, evidence: Evidence) -> Figure:
+def figure(key: forms.Key, title: str, evidence: Evidence) -> Figure:
     """Draw accuracy by round at the reported scoring point, a panel per recipe, with seed bands."""
     columns, labels = _columns(evidence), list(dict.fromkeys(evidence.cells["row"]))
     point, average = (
@@ -66,7 +62,7 @@ def figure(key: builders.Key, title: str, evidence: Evidence) -> Figure:
     )
     curve = f"{point}/{'pooled' if average == 'pooled' else 'mean'}"
     what = f"Accuracy by round ({curve}); bands span the seeds."
-    return builders.by_round(evidence, key, title, what, rows=labels, columns=columns, curve=curve)
+    return forms.by_round(evidence, key, title, what, rows=labels, columns=columns, curve=curve)
 
 
 def _columns(evidence: Evidence) -> tuple[Column, ...]:

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure as Canvas
 
-from repfl.bench.evidence import across_scales
-from repfl.bench.evidence.library import Library
+from repfl.bench.evidence import merge_scales
+from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Store
@@ -33,7 +33,7 @@ def tables() -> list[Table]:
 
 
 def merged(results: list[Result]) -> Table:
-    (found,) = across_scales.merged(results)
+    (found,) = merge_scales.merged(results)
     assert isinstance(found, Table)
     return found
 
@@ -90,7 +90,7 @@ def curves(scale: str, methods: list[str], rounds: int) -> Figure:
 def test_a_long_curve_is_never_hidden_by_short_ones_however_many() -> None:
     desk = curves("desk", ["FedAvg", "FedPer", "APFL", "Local"], 2)
     paper = curves("paper", ["FedAvg", "FedPer"], 400)
-    (found,) = across_scales.merged([desk, paper])
+    (found,) = merge_scales.merged([desk, paper])
     assert isinstance(found, Figure)
     assert found.scale == "paper"
     assert dict(found.data.groupby("label").size()) == {"FedAvg": 400, "FedPer": 400}
@@ -101,11 +101,11 @@ def test_a_long_curve_is_never_hidden_by_short_ones_however_many() -> None:
 
 def test_short_curves_are_drawn_if_there_are_no_long_ones() -> None:
     desk, paper = curves("desk", ["FedAvg"], 2), curves("paper", [], 0)
-    (found,) = across_scales.merged([desk, paper])
+    (found,) = merge_scales.merged([desk, paper])
     assert isinstance(found, Figure)
     assert (found.scale, found.ids, len(found.data)) == ("desk", desk.ids, 2)
     whole = curves("paper", ["FedAvg"], 400)
-    (found,) = across_scales.merged([desk, whole])
+    (found,) = merge_scales.merged([desk, whole])
     assert isinstance(found, Figure)
     assert found.ids == whole.ids
 
@@ -122,9 +122,9 @@ def points(scale: str, ours: list[float], ids: tuple[str, ...] = ("a",), **more:
 def test_points_are_of_the_highest_scale_that_has_any() -> None:
     """Sizes are known at every scale; the cells that they come from are no reason to draw it."""
     paper, desk = points("paper", [nan], q=[0.1]), points("desk", [7.0], ("a", "b"), q=[0.1])
-    (found,) = across_scales.merged([paper, desk])
+    (found,) = merge_scales.merged([paper, desk])
     assert found.scale == "desk"
-    (found,) = across_scales.merged([desk, replace(paper, data=desk.data)])
+    (found,) = merge_scales.merged([desk, replace(paper, data=desk.data)])
     assert found.scale == "paper"
 
 
@@ -132,13 +132,13 @@ def test_beside_printed_numbers_points_are_of_one_scale_and_a_note_names_others(
     sources = ["f:1", "f:2", "f:3"]
     paper = points("paper", [9.0, nan, nan], source=sources, printed=1.0)
     desk = points("desk", [5.0, 6.0, 7.0], source=sources, printed=1.0)
-    (found,) = across_scales.merged([paper, desk])
+    (found,) = merge_scales.merged([paper, desk])
     assert isinstance(found, Figure)
     assert found.scale == "paper"
     assert found.data is paper.data
     assert "desk scale" in found.notes[-1]
     alone = [points("paper", [9.0]), points("desk", [5.0, 6.0])]
-    (found,) = across_scales.merged(alone)
+    (found,) = merge_scales.merged(alone)
     assert found.scale == "desk"
 
 
@@ -155,15 +155,15 @@ def test_the_caption_of_a_mixed_table_says_how_many_numbers_are_of_which_scale()
 def planned(**asked: Any) -> list[Planned]:
     return [
         item
-        for scale in across_scales.COMPARED
+        for scale in merge_scales.COMPARED
         for item in plan(Selection(scale=scale, **asked), beside=True)
     ]
 
 
 def test_only_scales_of_which_something_is_known_are_made(tmp_path: Path) -> None:
     items = planned(papers=["star-pfl"])
-    kept = across_scales.with_evidence(items, Library(Store(tmp_path)))
+    kept = merge_scales.with_evidence(items, Records(Store(tmp_path)))
     assert {item.scale for item in kept if item.artefact == "table3"} == {"paper", "desk"}
     assert {item.scale for item in kept if item.artefact == "table2"} == {"desk"}
-    nothing = across_scales.with_evidence(items, Library(Store(tmp_path)), tmp_path)
+    nothing = merge_scales.with_evidence(items, Records(Store(tmp_path)), tmp_path)
     assert {item.scale for item in nothing} == {"paper"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence.committed.committed_runs import Measured, ids, read
+from repfl.bench.evidence.committed.committed_runs import CommittedRuns, ids, read
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.catalog import data_absent
 from repfl.bench.grid.cell import changed_options
@@ -82,12 +82,12 @@ class Statuses:
         return Status("missing", lack) if lack and status.reason == NOT_COMPUTED else status
 
 
-Lines = Callable[[str, str], Measured]
+Lines = Callable[[str, str], CommittedRuns]
 """Reads the committed runs of a paper at a scale."""
 
 
 def stale(planned: Sequence[Planned], statuses: Statuses, lines_of: Lines = read) -> dict[str, str]:
-    """Return the cells whose number, stored or else published, may differ from what would be
+    """Return the cells whose number, stored or else committed, may differ from what would be
     computed today, with the reason.
     """
     reasons = {}
@@ -122,7 +122,7 @@ def overview(
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
     statuses_of = {item.cell.id: statuses.planned(item) for item in cells}
     open_cells = [item for item in cells if statuses_of[item.cell.id].status in OPEN]
-    published = {
+    committed = {
         item.cell.id
         for item in open_cells
         if item.cell.id in lines_of(item.paper, item.scale).cells
@@ -130,17 +130,17 @@ def overview(
     return {
         "cells": [
             _plan_row(item, statuses_of[item.cell.id], costs[item.cell.id])
-            | {"stale": stale_reasons.get(item.cell.id, ""), "published": item.cell.id in published}
+            | {"stale": stale_reasons.get(item.cell.id, ""), "committed": item.cell.id in committed}
             for item in sorted(planned, key=lambda item: costs[item.cell.id])
         ],
         "distinct": len(cells),
         "statuses": dict(Counter(status.status for status in statuses_of.values())),
         "stale": len(stale_reasons),
         "reasons": dict(Counter(statuses_of[item.cell.id].reason for item in open_cells)),
-        "published": len(published),
+        "committed": len(committed),
         "seconds": sum(costs[item.cell.id] for item in open_cells),
-        "unpublished_seconds": sum(
-            costs[item.cell.id] for item in open_cells if item.cell.id not in published
+        "uncommitted_seconds": sum(
+            costs[item.cell.id] for item in open_cells if item.cell.id not in committed
         ),
         "forecast": _forecast(open_cells, speeds),
     }
@@ -176,8 +176,8 @@ def _plan_row(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
 
 
 def artefact_facts(store: Store, user_grids: Sequence[Path] = ()) -> list[dict[str, Any]]:
-    """Return every artefact with its cells per scale: needed, done here, and published."""
-    published, statuses = set(ids()), Statuses(store)
+    """Return every artefact with its cells per scale: needed, done here, and committed."""
+    committed, statuses = set(ids()), Statuses(store)
     files = grids.files() | {grids.paper_of(path): path for path in user_grids}
     plans = {s: plan(Selection(list(files), scale=s, files=user_grids)) for s in grids.SCALES}
     facts = []
@@ -189,7 +189,7 @@ def artefact_facts(store: Store, user_grids: Sequence[Path] = ()) -> list[dict[s
                 scales[scale] = {
                     "cells": len(cells),
                     "done": sum(statuses.of(cell).status == "done" for cell in cells),
-                    "measured": sum((paper, scale, cell) in published for cell in cells),
+                    "committed": sum((paper, scale, cell) in committed for cell in cells),
                 }
             facts.append(
                 {

@@ -69,17 +69,17 @@ def choices(chosen: Chosen, results: Path | None) -> tuple[list[Choice], list[st
     the artefact has validation data.
     """
     from repfl.bench.evidence import selection
+    from repfl.bench.evidence.cell_evidence import CellEvidence, Records
     from repfl.bench.evidence.committed import committed_runs
-    from repfl.bench.evidence.library import CellEvidence, Library
     from repfl.bench.store.store import Store
 
     planned = select(chosen)
     if not selection.validated(planned):
         return None
-    library = Library(Store(results))
-    published = committed_runs.read(planned[0].paper, planned[0].scale)
-    chosen_trials = selection.choices(planned, CellEvidence(library, published))
-    return chosen_trials, [*published.problems, *library.problems]
+    records = Records(Store(results))
+    committed = committed_runs.read(planned[0].paper, planned[0].scale)
+    chosen_trials = selection.choices(planned, CellEvidence(records, committed))
+    return chosen_trials, [*committed.problems, *records.problems]
 
 
 def _show_trials(
