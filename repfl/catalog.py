@@ -19,10 +19,9 @@ Grids = str | Path | Sequence[str | Path]
 def load_plugins(plugins: Plugins = (), grids: Grids = ()) -> None:
     """Register what these files, those that grid files name, and installed packages define."""
     from repfl.bench.grid import plugins as outside
-    from repfl.bench.grid.grid import plugins_of
+    from repfl.bench.grid.grid import with_named
 
-    named = [name for path in paths(grids) for name in plugins_of(path)]
-    outside.load([*(str(path) for path in paths(plugins)), *named])
+    outside.load(with_named((str(path) for path in paths(plugins)), paths(grids)))
 
 
 def paths(given: str | Path | Sequence[str | Path]) -> list[Path]:

@@ -108,9 +108,11 @@ class Model:
 
     def of(self, vector: Tensor, *, training: bool = False) -> ClientModel:
         """Return the module with the values of a vector [D]: `fed.model.of(theta)(x)` are logits,
-        at the server as at a client.
+        at the server as at a client. Gradients reach all of the vector but batch-norm statistics.
         """
-        return self.bind(self.params.unflatten(vector), training=training)
+        named = self.params.unflatten(vector)
+        fixed = {s.name: named[s.name].detach() for s in self.params if s.kind == "stat"}
+        return self.bind(named | fixed, training=training)
 
 
 class ClientModel:

@@ -53,10 +53,11 @@ def _facts(
     kind: str, scale: str, grids: Sequence[Path], paths: Sequence[str], results: Path | None
 ) -> list[dict[str, Any]]:
     from repfl.bench.grid import catalog, plugins
+    from repfl.bench.grid.grid import with_named
 
     if kind not in COLUMNS:
         raise unknown("kind", kind, COLUMNS)
-    plugins.load(paths)
+    plugins.load(with_named(paths, grids))
     if kind == "methods":
         return catalog.method_summaries()
     if kind == "models":
@@ -106,8 +107,9 @@ def info(
     recipe all its fields.
     """
     from repfl.bench.grid import catalog, plugins
+    from repfl.bench.grid.grid import with_named
 
-    plugins.load(plugin or ())
+    plugins.load(with_named(plugin or (), grid or ()))
     matches = _matches(name, scale, grid or ())
     if not matches and "/" in name:
         hint = nearest(name, catalog.recipes(grid or ()))

@@ -24,6 +24,7 @@ from repfl.bench.cli.options import (
 )
 from repfl.bench.cli.printing import screen, table, waiting
 from repfl.bench.errors import FINDING, FINE, UserError, unknown
+from repfl.datasets.core.errors import registered
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def check(
     """
     from repfl.bench.check import gate
     from repfl.bench.grid import plugins
+    from repfl.bench.grid.grid import with_named
 
+    plugin = with_named(plugin or (), grid or ())
     plugin_methods = _methods_of(plugin or ())
     if plugin or method:  # without either, the gate is of our methods, whatever else is installed
         plugins.load(plugin or ())
@@ -80,7 +83,7 @@ def check(
         text = "registers no method; models, data sets and partitions have a test file for pytest"
         raise UserError(f"plugin {', '.join(plugin)}: {text}")
     if model is not None:
-        _refuse_unknown(model)
+        model = _registered_model(model)
     settings = _recipes(recipe, grid or ())
     elsewhere = bool(promise or model or settings)
     codes = [
@@ -119,13 +122,15 @@ def _recipes(name: str | None, files: Sequence[Path]) -> list[tuple[str, Recipe]
     return [catalog.find_recipe(each, None, files)[:2] for each in names]
 
 
-def _refuse_unknown(model: str) -> None:
-    """Raise a UserError unless there is a model of this name."""
+def _registered_model(model: str) -> str:
+    """Return a model's name as it is registered; raise a UserError if there is none."""
     from repfl.algorithms import models
     from repfl.bench.check import toy_model
 
-    if model not in (names := {*models.MODELS, toy_model.NAME}):
+    names = {*models.MODELS, toy_model.NAME}
+    if (name := registered(model, names)) not in names:
         raise unknown("model", model, names)
+    return name
 
 
 def _in_gate(names: Sequence[str]) -> bool:

@@ -152,12 +152,13 @@ def show_split(
 ) -> int:
     """Show the class-by-client table of a recipe, also as a figure, and write who holds what."""
     from repfl.bench.grid import catalog, plugins
+    from repfl.bench.grid.grid import with_named
     from repfl.datasets.core import split_table
     from repfl.datasets.core.cache import open_dataset
     from repfl.datasets.core.files import client_file
     from repfl.datasets.core.partition import partition
 
-    plugins.load(plugin or ())
+    plugins.load(with_named(plugin or (), grid or ()))
     full, resolved, scale, first = catalog.find_recipe(recipe, scale, grid or ())
     chosen = first if seed is None else seed
     prepared = open_dataset(resolved.dataset)

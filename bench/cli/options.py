@@ -148,13 +148,10 @@ class Chosen:
 
     def __post_init__(self) -> None:
         """Add the plug-ins that the grid files name."""
-        from repfl.bench.grid.grid import plugins_of
+        from repfl.bench.grid.grid import with_named
 
-        named = [plugin for path in self.grid or () for plugin in plugins_of(Path(path))]
-        if named:
-            given = {real_path(path) for path in self.plugin or ()}
-            added = [path for path in named if real_path(path) not in given]
-            object.__setattr__(self, "plugin", [*(self.plugin or ()), *added])
+        if self.grid:
+            object.__setattr__(self, "plugin", with_named(self.plugin or (), self.grid))
 
 
 @dataclass(frozen=True)
@@ -247,13 +244,19 @@ def select(
 
 
 def command(name: str, chosen: Chosen, store: Store, *flags: str) -> str:
-    """Return a command that is about the same cells, plug-ins and records as the present one."""
+    """Return a command that is about the same cells, plug-ins and records as the present one; a
+    grid brings the plug-ins that it names.
+    """
+    from repfl.bench.grid.grid import plugins_of
+
     selected = {key: value for key, value in vars(chosen).items() if value and key != "plugin"}
     words = ["repfl", name, *flags]
     for key, value in selected.items():
         for each in [value] if isinstance(value, str) else value:
             words += [f"--{key}", quote(str(each))]
-    return " ".join(words) + again(chosen.plugin or (), store)
+    named = {real_path(p) for path in chosen.grid or () for p in plugins_of(Path(path))}
+    plugins = [path for path in chosen.plugin or () if real_path(path) not in named]
+    return " ".join(words) + again(plugins, store)
 
 
 def again(plugins: Sequence[str], store: Store) -> str:

@@ -42,10 +42,11 @@ def show(
     validation data, show which trial validation chooses for each method and recipe.
     """
     from repfl.bench.grid import plugins
-    from repfl.bench.grid.grid import files
+    from repfl.bench.grid.grid import files, with_named
     from repfl.bench.store.store import Store
 
-    plugins.load(plugin or ())
+    plugin = with_named(plugin or (), grid or ())
+    plugins.load(plugin)
     if "/" in name or name in files():
         return statement(name, scale, grid, plugin, results, as_json)
     shown = find(Store(results), name)

@@ -20,6 +20,7 @@ from repfl.bench.grid.dotted_names import dotted, merge, nested
 from repfl.bench.grid.methods import hyperparameters
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import NAME, Block, Cells, GridFile, Scale, rows_of, written_out
+from repfl.datasets.core.paths import real_path
 from repfl.datasets.core.recipe import Recipe
 
 SCALES = get_args(Scale)
@@ -275,6 +276,14 @@ def plugins_of(path: Path) -> list[str]:
         return []  # `read` says what is wrong
     valid = isinstance(named, list) and all(isinstance(each, str) for each in named)
     return [str(path.parent / each) for each in named] if valid else []
+
+
+def with_named(plugins: Iterable[str], files: Iterable[Path]) -> list[str]:
+    """Return plug-ins, and those that grid files name beside them."""
+    given = list(plugins)
+    known = {real_path(path) for path in given}
+    named = [each for path in files for each in plugins_of(path)]
+    return given + [each for each in dict.fromkeys(named) if real_path(each) not in known]
 
 
 @lru_cache(maxsize=32)

@@ -210,3 +210,16 @@ def test_statistics_have_no_gradient_and_the_message_says_what_has() -> None:
     with pytest.raises(RuntimeError) as refused:
         fed.model.bind(tensors)(x)
     assert "of the tensors in `fed.params.trained`" in one_line(refused.value)
+
+
+def test_a_vector_has_gradients_but_for_its_batch_norm_statistics(
+    known: Callable[..., Model],
+) -> None:
+    """As a server needs that distils into one vector."""
+    model = known(Net)
+    vector = model.initial(Streams(0)).requires_grad_(True)
+    logits = model.of(vector)(noise(5, 1, 8, 8))
+    (gradient,) = torch.autograd.grad(logits.square().sum(), vector)
+    stats = model.params.where(kind="stat")
+    assert (gradient[stats] == 0).all()
+    assert (gradient[~stats] != 0).double().mean() > 0.9

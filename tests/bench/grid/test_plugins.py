@@ -19,6 +19,7 @@ import pytest
 import repfl
 from repfl.bench.check.toy_clients import toy_recipe
 from repfl.bench.cli.new import RUN, write
+from repfl.bench.cli.options import Chosen, command
 from repfl.bench.errors import UserError
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import build_cell, from_json
@@ -180,6 +181,11 @@ def test_a_grid_file_names_its_plugins(here: Here, tmp_path: Path) -> None:
     asked = ("--grid", grid, "--results", results)
     assert here("run", *asked, "--executor", "inline").code == 0
     assert len(Store(results).ids()) == 1
+    # whatever command takes a grid knows its plug-ins, and does not repeat them
+    assert here("info", "own/own", "--grid", grid, "--scale", "smoke").code == 0
+    store = Store(results)
+    assert "--plugin" not in command("run", Chosen(grid=[grid]), store)
+    assert "--plugin" in command("run", Chosen(plugin=[str(plugin)]), store)
     # naming it again is no conflict, and one that is not there is one line
     assert here("plan", *asked, "--plugin", plugin).code == 0
     assert repfl.load(results, measured=False, grids=grid)["recipe"].tolist() == ["own"]
