@@ -164,10 +164,9 @@ def _contract(
     for promise in promises:
         if promise not in by_name:
             raise unknown("promise", promise, by_name)
-    names = list(names) or sorted(methods())
+    names = [entry(name).name for name in names] or sorted(methods())
     broken = 0
     for name in names:
-        entry(name)
         counts = Counter[str]()
         with waiting(f"{name}: the contract") as status:
             for promise, case, wrong in contract.check(
