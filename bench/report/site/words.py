@@ -26,7 +26,7 @@ BIBTEX = """@software{repfl,
   title  = {repfl: a benchmark suite with a reproducibility harness
             for personalised federated learning},
   author = {{The repfl authors}},
-  year   = {2026},
+  year   = {2026}, version = {0.1.0},
   note   = {commit COMMIT}
 }"""
 GLOSSARY = {
