@@ -100,11 +100,13 @@ def refusal(error: ValidationError, cls: Any, location: str) -> UserError:
     """Return the first problem of a validation as one line: its field, its value and what is
     valid.
     """
+    # of a field that may be an int or a float, the last problem: that it is no number
+    by_field = {_field_of(problem["loc"]): problem for problem in error.errors(include_url=False)}
     # an unknown field first: it may be a slip of the pen for the one that is missing
-    problems = error.errors(include_url=False)
+    problems = list(by_field.values())
     problems.sort(key=lambda problem: problem["type"] not in UNKNOWN_FIELD_TYPES)
     first, further = problems[0], len(problems) - 1
-    field, message = ".".join(map(str, first["loc"])), first["msg"]
+    field, message = _field_of(first["loc"]), first["msg"]
     match first["type"]:
         case name if name in UNKNOWN_FIELD_TYPES:
             hint = nearest(str(first["loc"][-1]), _fields_beside(cls, first["loc"]))
@@ -119,6 +121,11 @@ def refusal(error: ValidationError, cls: Any, location: str) -> UserError:
             value = reprlib.repr(first["input"])
             text = f"{field} = {value} is not valid: {message[:1].lower()}{message[1:]}"
     return UserError(f"{location}: {text}{f' (and {further} more)' if further else ''}")
+
+
+def _field_of(location: Sequence[int | str]) -> str:
+    """Return the dotted name of a field, without the type that pydantic tried."""
+    return ".".join(str(part) for part in location if part not in ("int", "float"))
 
 
 def _fields_beside(cls: Any, location: Sequence[int | str]) -> list[str]:

@@ -50,7 +50,11 @@ def refused(**changes: Any) -> str:
             ["partition.options.x.1 = inf"],
         ),
         ({"training": {**TRAINING, "momntum": 1}}, ["training.momntum", "momentum"]),
-        ({"training": {"rounds": 1}}, ["training.epochs", "is missing", "more"]),
+        ({"training": {"rounds": 1}}, ["training.batch", "is missing", "more"]),
+        ({"training": {"rounds": 1, "batch": 8, "lr": 0.1}}, ["set one of epochs and steps"]),
+        ({"training": {**TRAINING, "steps": 5}}, ["training: set one of epochs and steps"]),
+        ({"training": {**TRAINING, "epochs": -1}}, ["training.epochs = -1", "greater than or"]),
+        ({"training": {**TRAINING, "epochs": "two"}}, ["training.epochs = 'two'", "valid number"]),
         (
             {"training": {"rounds": 1, "epochs": 1, "lr": 0.1, "batchsize": 16}},
             ["unknown field 'training.batchsize'; did you mean batch", "(and 1 more)"],

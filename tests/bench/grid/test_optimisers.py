@@ -77,12 +77,15 @@ def test_a_field_that_came_later_moves_no_id_while_it_has_its_default() -> None:
         {"partition": {**RECIPE["partition"], "val_share": 0.1}},
         {"training": {"optimiser": {"name": "SGD", "options": {"nesterov": True}}}},
         {"training": {"scheduler": COSINE}},
+        {"training": {"epochs": None, "steps": 5}},
+        {"training": {"epochs": 1.5}},
+        {"public": {"samples": 5}},
     ]
     cells = [task(**change).cell for change in changes]
-    assert len({before.id, *(cell.id for cell in cells)}) == 5
+    assert len({before.id, *(cell.id for cell in cells)}) == 8
     assert [from_json(cell.json).id for cell in cells] == [cell.id for cell in cells]
     names = set(Training.__dataclass_fields__) - set(before.json["recipe"]["training"])
-    assert names == {"optimiser", "scheduler"}
+    assert names == {"optimiser", "scheduler", "steps"}
 
 
 @pytest.mark.parametrize(
