@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from repfl.algorithms.core.run import Run
-from repfl.bench.evidence import records as harness
+from repfl.bench.evidence import cell_evidence as harness
 from repfl.bench.evidence.artefact_evidence import ArtefactEvidence
 from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.cell import Cell
