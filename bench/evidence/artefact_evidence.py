@@ -51,11 +51,12 @@ class ArtefactEvidence:
 
     def trials(self) -> pd.DataFrame:
         """Return every trial of the searches: row, column, seed, trial, id, status, validation and
-        test accuracy, and whether validation chose it.
+        test accuracy, whether validation chose it, and the options in which trials differ.
         """
         rows = []
         for choice in choices(self._trials, self._evidence) if self._trials else ():
             best = choice.best if not choice.open else None
+            tried = choice.tried
             rows += [
                 {
                     "row": choice.row,
@@ -67,6 +68,7 @@ class ArtefactEvidence:
                     "validation": trial.val,
                     "test": trial.test,
                     "chosen": trial is best,
+                    "options": {name: trial.options.get(name) for name in tried},
                 }
                 for number, trial in enumerate(choice.trials, start=1)
             ]

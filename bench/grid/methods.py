@@ -109,6 +109,11 @@ def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
     """Return name and hyper-parameters of `fedpurin[tau=0.3,bn=full]`; hyphens and underscores are
     the same in both.
     """
+    if isinstance(text, type):
+        raise UserError(
+            f"method {text.__name__} is a class, which repfl.open takes; to store its results, give"
+            " it a name with @register in a file, and pass the name and plugins=['FILE.py']"
+        )
     match = SPEC.fullmatch(str(text).strip())
     if match is None:
         raise UserError(

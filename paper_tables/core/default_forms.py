@@ -49,7 +49,11 @@ def table(
         frame=pd.concat([frame, metric_cells], ignore_index=True) if metrics else frame,
         scored=frame,
         compared=not number,
-        notes=(*_below_the_floor(evidence, frame, rows, columns), *(LAST_ROUND if metrics else ())),
+        notes=(
+            *_below_the_floor(evidence, frame, rows, columns),
+            *_chosen(evidence, columns),
+            *(LAST_ROUND if metrics else ()),
+        ),
     )
     return replace(made, requested_numbers=tables.requested_numbers(number, rows, columns, at))
 
@@ -63,6 +67,24 @@ def figure(key: forms.Key, title: str, evidence: Evidence) -> Figure:
     curve = f"{point}/{'pooled' if average == 'pooled' else 'mean'}"
     what = f"Accuracy by round ({curve}); bands span the seeds."
     return forms.by_round(evidence, key, title, what, rows=labels, columns=columns, curve=curve)
+
+
+def _chosen(evidence: Evidence, columns: Sequence[Column]) -> Iterator[str]:
+    """Yield what validation chose in each recipe: every searched option, by seed."""
+    trials = evidence.trials()
+    chosen = trials[trials["chosen"].astype(bool)]
+    for column in columns:
+        rows = []
+        for row, studies in chosen[chosen["column"] == column.key].groupby("row", sort=False):
+            values: dict[str, list[str]] = {}
+            for options in studies.sort_values("seed")["options"]:
+                for name, value in options.items():
+                    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+                    values.setdefault(name, []).append(text)
+            by_option = (f"{name} {', '.join(texts)}" for name, texts in values.items())
+            rows.append(f"{row}: {'; '.join(by_option)}")
+        if rows:
+            yield f"{column.label}, chosen by validation, by seed. {'. '.join(rows)}."
 
 
 def _columns(evidence: Evidence) -> tuple[Column, ...]:

@@ -18,7 +18,9 @@ Reduce = Callable[[Arrays], Arrays]
 artefact shows.
 """
 
-TRIAL = ("row", "column", "seed", "trial", "id", "status", "validation", "test", "chosen")
+TRIAL = (
+    "row", "column", "seed", "trial", "id", "status", "validation", "test", "chosen", "options",
+)  # fmt: skip
 
 
 class Evidence(Protocol):

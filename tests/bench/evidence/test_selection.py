@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from repfl.bench.errors import UserError
+from repfl.bench.evidence.artefact_evidence import ArtefactEvidence
 from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.evidence.committed.committed_run import Curve
 from repfl.bench.evidence.selection import Choice, Trial, choices, chosen_items
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Record
+from repfl.paper_tables.core import default_forms
+from repfl.paper_tables.core.result import Column
 from tests.bench.conftest import GRID, Here
 
 TUNED = (
@@ -183,6 +187,20 @@ def test_a_table_shows_the_chosen_trial_of_every_study(tmp_path: Path) -> None:
     shown = chosen_items(*search(tmp_path))
     told = [(item.row, item.cell.seed, item.trial) for item in shown]
     assert told == [("FedAvg", 0, 1), ("FedAvg", 1, 1)]
+
+
+def test_a_table_says_what_validation_chose_in_every_study(tmp_path: Path) -> None:
+    planned, records = search(tmp_path)
+    evidence = ArtefactEvidence(planned, records, pd.DataFrame(), trials=planned)
+    trials = evidence.trials()
+    rates = [item.cell.recipe.training.lr for item in planned if item.trial == 1]
+    chosen = trials.loc[trials["chosen"], "options"].tolist()
+    assert chosen == [{"training.lr": rate} for rate in rates]
+    column = Column(planned[0].column, "Digits")
+    shown = ", ".join(f"{rate:.3g}" for rate in rates)
+    (note,) = default_forms._chosen(evidence, [column])
+    assert note == f"Digits, chosen by validation, by seed. FedAvg: training.lr {shown}."
+    assert list(default_forms._chosen(evidence, [Column("other", "Other")])) == []
 
 
 def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> None:
