@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_letters
 
 from matplotlib.figure import Figure as Canvas
 
@@ -67,7 +68,7 @@ def draw(shown: Sequence[Number], commit: str) -> Canvas:
             (n for n in shown if n.verdict == Verdict.DIFFERS), key=lambda n: n.ours or 0.0
         )
         names = []
-        for letter, number in zip("abcdefgh", differing, strict=False):
+        for letter, number in zip(ascii_letters, differing, strict=False):
             row, setting = number.row.partition(",")[0], number.where
             names.append(f"{letter}  {row}, {setting}")
             axes.annotate(
@@ -86,7 +87,7 @@ def draw(shown: Sequence[Number], commit: str) -> Canvas:
         axes.set_title(_title(printed, filed), loc="left")
         axes.legend(loc="lower right")
         canvas.supxlabel(
-            f"full-scale runs of repfl at commit {commit[:12]}, one or two seeds each",
+            f"full-scale runs, {_seeds(shown)}; report of repfl at commit {commit[:12]}",
             fontsize=7.5,
             color="0.4",
             x=0.01,
@@ -98,8 +99,15 @@ def draw(shown: Sequence[Number], commit: str) -> Canvas:
 def _title(printed: Sequence[Number], filed: Sequence[Number]) -> str:
     """Return the finding: how many of each kind differ."""
     differ = [sum(n.verdict == Verdict.DIFFERS for n in group) for group in (printed, filed)]
-    none = "none" if not differ[0] else str(differ[0])
+    first = "none differs" if not differ[0] else f"{differ[0]} differ{'s' * (differ[0] == 1)}"
     return (
-        f"Of {len(printed)} re-run printed accuracies {none} differs"
+        f"Of {len(printed)} re-run printed accuracies {first}"
         f" significantly; of {len(filed)} logged values {differ[1]} do"
     )
+
+
+def _seeds(shown: Sequence[Number]) -> str:
+    """Return from how many runs each number is."""
+    counts = sorted({number.seeds for number in shown})
+    runs = "run" if counts == [1] else "runs"
+    return f"{' or '.join(map(str, counts))} {runs} each"
