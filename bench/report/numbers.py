@@ -7,7 +7,7 @@ values; what a page says of a number stands here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import isfinite, nan
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import addressed, slug
-from repfl.paper_tables.core.result import Figure, Result, Table
+from repfl.paper_tables.core.result import CELL_FIELDS, Figure, Result, Table
 from repfl.paper_tables.core.statistics.verdict import EXACT
 
 COLUMNS = {
@@ -223,21 +223,12 @@ def _pointed(figure: Figure, printed: Mapping[str, Mapping[str, Any]]) -> Iterat
         yield Number(figure.paper, figure.name, id_, where=where, **_typed(cell) | place)
 
 
-TEXTS = (
-    "row", "column", "printed_as", "verdict", "mark", "kind", "basis", "tier", "reason", "scale",
-    "method", "source",
-)  # fmt: skip
-VALUES = (
-    "printed", "printed_std", "ours", "std", "low", "high", "difference", "difference_low",
-    "difference_high", "floor",
-)  # fmt: skip
-
-
 def _typed(cell: Mapping[Any, Any]) -> dict[str, Any]:
     """Return what a paper's code says of a number, each field in its type."""
+    kinds = {each.name: each.type for each in fields(Number) if each.name in CELL_FIELDS}
     return {
-        **{name: _text(cell.get(name)) for name in TEXTS},
-        **{name: _finite(cell.get(name)) for name in VALUES},
+        **{name: _text(cell.get(name)) for name, kind in kinds.items() if kind == "str"},
+        **{name: _finite(cell.get(name)) for name, kind in kinds.items() if kind == "float | None"},
         "seeds": int(cell["seeds"]) if _is_number(cell.get("seeds")) else 0,
         "runs": tuple(cell.get("runs", ())),
     }

@@ -11,6 +11,7 @@ from typing import Any
 
 from repfl.bench.report.artefact_data import ArtefactData, ClaimData
 from repfl.bench.report.numbers import Number
+from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Kind, Verdict
 from repfl.paper_tables.core.what_counts import is_number, is_printed, split
 
@@ -23,15 +24,13 @@ STATES = {
 }
 """By verdict, in the order of every legend: the class that colours it, and its sign."""
 CLAIMS = {
-    "holds": Verdict.REPRODUCED,
-    "does not hold": Verdict.DIFFERS,
-    "contradicts the paper's own numbers": Verdict.DIFFERS,
-    "undecided": Verdict.UNDECIDED,
-    "setting": Verdict.OTHER_SCALE,
+    str(State.HOLDS): Verdict.REPRODUCED,
+    str(State.FAILS): Verdict.DIFFERS,
+    str(State.CONTRADICTED): Verdict.DIFFERS,
+    str(State.OPEN): Verdict.UNDECIDED,
+    str(State.SETTING): Verdict.OTHER_SCALE,
 }
-"""The verdict whose colour each state of a claim has. The states are written out, since the module
-that has them imports Matplotlib.
-"""
+"""The verdict whose colour each state of a claim has."""
 PLURAL = (
     "hold",
     "do not hold",

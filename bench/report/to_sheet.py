@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from math import nan
 from typing import Any
 
 import pandas as pd
@@ -153,8 +152,13 @@ def _is_number(value: Any) -> bool:
 
 # -- toy runs --------------------------------------------------------------------------------------
 
-HIDDEN = {"printed": nan, "printed_std": nan, "printed_as": "", "source": "", "difference": nan,
-          "difference_low": nan, "difference_high": nan, "verdict": None, "mark": ""}  # fmt: skip
+HIDDEN = {
+    **tables.printed_fields(None),
+    **{
+        name: tables.NO_VERDICT[name] for name in tables.NO_VERDICT if name not in ("kind", "basis")
+    },
+}
+"""What is not shown of a number that digits stand in for."""
 
 
 def as_toy(table: Table) -> Table:
