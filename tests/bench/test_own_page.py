@@ -59,3 +59,5 @@ def test_from_a_folder_and_a_module_to_a_table_of_seven_methods(
     table = pd.read_csv(file)
     assert len(table) == 7
     assert (table["ours"] > 33).all()
+    # runs on data of one's own are no toy runs
+    assert "Runs: birds, 4 clients, 3 rounds" in (file.with_suffix(".md")).read_text()

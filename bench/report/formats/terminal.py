@@ -54,7 +54,8 @@ def _show_one(sheet: ArtefactData, console: Console) -> None:
         why = (sheet.caption, "yellow")
         console.print(Text.assemble((sheet.key, "bold"), f"  {sheet.title}: ", why))
         return
-    console.print(Text(f"\n{sheet.key}  {sheet.title} ({sheet.scale} scale)", style="bold"))
+    scale = f" ({sheet.scale} scale)" if sheet.of_a_paper else ""
+    console.print(Text(f"\n{sheet.key}  {sheet.title}{scale}", style="bold"))
     if sheet.kind == "figure":
         console.print(Text(f"  {_file(sheet)}"))
     for heads in _blocks(sheet, console):

@@ -55,7 +55,7 @@ def caption(
         )
         if word
     )
-    scale = _size(cells, size or kind_of_run(evidence.scale))
+    scale = _size(cells, size or _kind(evidence, cells))
     if not accuracy:
         return f"{what} {scale}."
     text = (
@@ -75,7 +75,17 @@ def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
     done = cells[cells["status"] == "done"]
     if done.empty:
         return f"{kind_of_run(evidence.scale)}: nothing has run"
-    return _size(done, kind_of_run(evidence.scale))
+    return _size(done, _kind(evidence, done))
+
+
+def _kind(evidence: Evidence, cells: pd.DataFrame) -> str:
+    """Return the kind of run; toy runs are of digits, not of the data of a grid of one's own."""
+    own = (
+        evidence.scale == "smoke"
+        and "dataset" in cells
+        and not (cells["dataset"] == EMBEDDED).any()
+    )
+    return "Runs" if own else kind_of_run(evidence.scale)
 
 
 def _size(cells: pd.DataFrame, kind: str) -> str:
