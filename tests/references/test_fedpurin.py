@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.core.scoring import Scores
 from repfl.algorithms.engine.rng import Streams
 from tests.algorithms import plain, toys
 from tests.references import nets
@@ -123,13 +124,13 @@ def fling(reference: Get, borrowed: Callable[..., None]) -> None:
 def scored(monkeypatch: pytest.MonkeyPatch) -> Scored:
     """Our models that were last scored, by scoring point."""
     seen: Scored = {}
-    score = Federation.score
+    score = Scores.score
 
-    def keep_and_score(fed: Federation, point: str, models: Any) -> None:
+    def keep_and_score(scores: Scores, point: str, models: Any, clients: list[int]) -> None:
         seen[point] = models.clone()
-        score(fed, point, models)
+        score(scores, point, models, clients)
 
-    monkeypatch.setattr(Federation, "score", keep_and_score)
+    monkeypatch.setattr(Scores, "score", keep_and_score)
     return seen
 
 

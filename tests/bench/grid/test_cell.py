@@ -89,6 +89,9 @@ def test_specs_read_back(text: str) -> None:
 def test_a_method_without_what_it_needs_says_so() -> None:
     assert "normalisation" in unmet(build_cell("fedbn", {}, recipe(), 0))
     assert unmet(build_cell("fedbn", {}, recipe(model="tiny-bn"), 0)) == ""
+    half = recipe(training={"epochs": 0.5})
+    assert unmet(build_cell("fedrep", {}, half, 0)).endswith("training.epochs is no whole number")
+    assert unmet(build_cell("fedavg", {}, half, 0)) == ""
 
 
 @pytest.mark.parametrize("model", sorted({*models.OURS} - {"conv1d"}))  # it takes signals
