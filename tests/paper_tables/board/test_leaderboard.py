@@ -46,7 +46,8 @@ SMALL = {
 
 def texts(row: str) -> list[str]:
     """The texts of a row's cells, the second lines of headings after a bar."""
-    cells = re.findall(r"<t[hd].*?</t[hd]>", row.replace("<small>", "|"), flags=re.DOTALL)
+    marked = row.replace("<small>", "|").replace("<br>", ";")
+    cells = re.findall(r"<t[hd].*?</t[hd]>", marked, flags=re.DOTALL)
     return [" ".join(unescape(re.sub(r"<[^>]*>", "", cell)).split()) for cell in cells]
 
 
@@ -61,6 +62,9 @@ def rows_of_page(page: str) -> dict[str, dict[str, str]]:
 
 
 def same(shown: str, value: str) -> bool:
-    """Whether a cell of the page has a value; an interval may follow it, and rates are a set."""
+    """Whether a cell of the page has a value; an interval may follow it, and rates are a set, whose
+    settings the page names.
+    """
     parts = [part.strip() for part in shown.replace("–", "").split("|")[0].split(";")]
+    parts = [part.rpartition(": ")[2] for part in parts]
     return set(parts) == {part.strip() for part in value.split(";")}
