@@ -184,7 +184,7 @@ def test_the_picture_of_a_difference_has_its_interval_and_margin_to_scale(
         zero = sum(shown["margin"]) / 2
         places = [*shown["margin"], shown["difference"], *shown["interval"]]
         values = [(place - zero) / unit for place in places]
-        assert values == pytest.approx([-1.0, 1.0, number.difference, low, high], abs=1e-6)
+        assert values == pytest.approx([-1.0, 1.0, number.difference, low, high], abs=1e-3)
         assert {hue(colour) for colour in shown["colours"]} == {HUES[number.verdict]}
         drawn.add(number.verdict)
     assert len(drawn) > 1

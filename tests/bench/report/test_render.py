@@ -77,7 +77,7 @@ def test_summaries_count_verdicts_and_claims() -> None:
     first, second = overview.summaries(sheets(), {"paper-a": {"title": "A paper"}})
     assert (first.title, len(first.sheets), first.published) == ("A paper", 2, 9)
     assert {name: n for name, n in first.verdicts.items() if n} == {
-        "differs": 1, "undecided": 7, "not measured": 1,
+        "reproduced": 1, "differs": 1, "undecided": 6, "not measured": 1,
     }  # fmt: skip
     ((origin, total, parts),) = first.bars
     assert (origin, total, first.origins) == (overview.ORIGINS[0], 9, (9, 0))
@@ -85,7 +85,7 @@ def test_summaries_count_verdicts_and_claims() -> None:
     (tally,) = first.tally
     assert (tally.what, tally.total, tally.single) == ("trained, in print", 9, 0)
     assert {name: n for name, n in tally.verdicts.items() if n} == {
-        "differs": 1, "undecided": 7, "not measured": 1,
+        "reproduced": 1, "differs": 1, "undecided": 6, "not measured": 1,
     }  # fmt: skip
     assert first.standings == "1 holds, 1 does not hold, 1 undecided"
     assert (len(second.numbers), second.published) == (0, 0)
@@ -98,8 +98,8 @@ def test_the_headline_counts_print_and_logs_apart() -> None:
     logs = replace(first, paper="paper-a", numbers=tuple(numbers))
     title = overview.title(overview.summaries([first, logs], {}))
     assert title == (
-        "8 re-run printed numbers: 0 reproduced, 1 differs, 7 undecided; "
-        "8 re-run values of authors' logs: 0 reproduced, 1 differs, 7 undecided"
+        "8 re-run printed numbers: 1 reproduced, 1 differs, 6 undecided; "
+        "8 re-run values of authors' logs: 1 reproduced, 1 differs, 6 undecided"
     )
     assert overview.title(overview.summaries([first], {})) == title.partition(";")[0]
 
