@@ -91,11 +91,11 @@ def _figure(
     findings: tuple[str, ...] = (),
 ) -> Figure:
     """A panel per data set with the authors' logs and ours in the same axes."""
+    if evidence.scale == "smoke":  # digits stand beside no log
+        data = data[data["kind"] != plots.LOG]
     defined = data["kind"].str.endswith("as defined")
     drawn = data.assign(label=data["label"] + np.where(defined, ", as defined", ""))
-    if evidence.scale == "smoke":  # digits stand beside no log
-        drawn = drawn[drawn["kind"] != plots.LOG]
-    else:
+    if evidence.scale != "smoke":
         points = drawn.groupby(list(LINES))[ROUND].transform("size")
         drawn = drawn[(drawn["kind"] == plots.LOG) | (points > 2)]
     labels = list(styles)

@@ -5,6 +5,7 @@ and what is missing says so.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -127,14 +128,26 @@ def test_every_published_number_stands_in_exactly_one_place(paper: Paper, scale:
 
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
 @pytest.mark.parametrize(("paper", "name"), FIGURES)
-def test_every_figure_draws_something(paper: str, name: str, scale: str) -> None:
+def test_every_figure_draws_what_its_frame_has(paper: str, name: str, scale: str) -> None:
     figure = PAPERS[paper].make(name, scale)
     assert isinstance(figure, Figure)
     assert figure.key == f"{paper}/{name}"
     assert figure.ids
     assert len(figure.data)
     kinds = ("lines", "patches", "images", "collections")
-    assert all(any(len(getattr(axes, kind)) for kind in kinds) for axes in draw(figure).axes)
+    drawn = draw(figure).axes
+    assert all(any(len(getattr(axes, kind)) for kind in kinds) for axes in drawn)
+    if {"label", "round", "mean"} <= set(figure.data):
+        curves = figure.data.dropna(subset=["round", "mean"])
+        shown = {
+            point for axes in drawn for line in axes.lines for point in rounded(*line.get_data())
+        }
+        assert rounded(curves["round"], curves["mean"]) <= shown
+
+
+def rounded(x: Iterable[float], y: Iterable[float]) -> set[tuple[float, float]]:
+    """Points, to what arithmetic leaves of them."""
+    return {(round(float(a), 6), round(float(b), 6)) for a, b in zip(x, y, strict=True)}
 
 
 of_scales = pytest.mark.parametrize("scale", ["smoke", "desk"])
