@@ -143,8 +143,8 @@ def fig4(evidence: Evidence) -> Figure:
         evidence,
         (PAPER, "fig4"),
         "Figure 4: how much the clients' masks overlap",
-        "Overlap of the clients' final masks in the last layer on CIFAR-10 for four limits α: as"
-        " printed, and below it ours.",
+        "Overlap of the clients' final masks in the last layer on CIFAR-10 for four limits α, as"
+        f" printed{', and below it ours' if ours else '; ours has not run'}.",
         lambda sheet: draw(sheet, printed, ours),
         pd.concat(data, ignore_index=True),
         notes=(

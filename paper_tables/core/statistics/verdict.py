@@ -153,7 +153,7 @@ def compare(
     basis = (
         f"{_runs(ours.count)} of ours, {_runs(printed.count)} of theirs; one run deviates by about"
         f" {sqrt(noise.variance):.2f} (from {' and '.join(known)};"
-        f" {noise.df:.2g} degrees of freedom)"
+        f" {noise.df:.2g} degree{'' if noise.df == 1 else 's'} of freedom)"
     )
     low, high = gap - half, gap + half
     return Judgement(Verdict(str(verdicts_of(low, high, margin))), low, high, basis)

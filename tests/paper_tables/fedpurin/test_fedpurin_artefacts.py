@@ -49,7 +49,7 @@ def test_bytes_of_a_phase_are_the_mean_over_all_of_its_rounds(
         for item in planned("fedpurin", "smoke")
         if (item.artefact, item.row, item.column) == ("table3", "FedPURIN", "billing-cifar10")
     ]
-    library = PAPER.library(items, None)
+    library = PAPER.records(items, None)
     beta, sent = items[0].cell.options["beta"], []
     for round_ in range(1, items[0].cell.rounds + 1):
         noted = library.noted(items[0], round_)
