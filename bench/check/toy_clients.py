@@ -67,13 +67,15 @@ def like(data: ClientData, recipe: Recipe) -> ClientData:
 
     assert data.public is not None
     channels = described.shape[2]
+    classes = recipe.classes or len(described.classes)
     return replace(
         data,
         images=formed(data.images),
+        labels=data.labels % classes,
         public=formed(data.public),
         scale=data.scale.expand(channels),
         shift=data.shift.expand(channels),
-        classes=recipe.classes or len(described.classes),
+        classes=classes,
         shape=recipe.input,
         augment=AUGMENTATIONS[recipe.augment],
         kind=described.kind,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from repfl.algorithms.core.method import MethodError
-from repfl.bench.check import contract
+from repfl.bench.check import contract, toy_clients
 from repfl.bench.check.contract import Broken
 from repfl.bench.check.situation import Situation, situations
 from repfl.bench.errors import UserError
@@ -544,3 +545,12 @@ def test_a_method_that_masks_nothing_is_told(slips: Path) -> None:
     assert contract.vacuous(Situation("fedpurin", "tiny", 1.0)) == ""
     assert contract.vacuous(Situation("test-full-mask", "tiny", 1.0)) == "nothing is masked"
     assert contract.vacuous(Situation("test-idle", "tiny", 1.0)) == "nothing is trained"
+
+
+def test_toy_labels_are_those_of_a_recipe_s_classes() -> None:
+    recipe = replace(toy_clients.toy_recipe(), dataset="digits", classes=3)
+    assert sorted(set(toy_clients.like(toy_clients.toy_data(), recipe).labels.tolist())) == [
+        0,
+        1,
+        2,
+    ]
