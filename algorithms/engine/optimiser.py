@@ -40,6 +40,11 @@ class Optimiser:
     name: str = "SGD"
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.name not in OPTIMISERS:
+            valid = ", ".join(OPTIMISERS)
+            raise ValueError(f"optimiser {self.name!r} is not valid; valid: {valid}")
+
     @classmethod
     def of(cls, training: Any) -> Optimiser:
         """Return the optimiser of a recipe's training, at the learning rate of the first round."""

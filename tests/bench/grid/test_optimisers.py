@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from repfl.algorithms.engine.optimiser import Optimiser
 from repfl.bench.errors import UserError
 from repfl.bench.grid.cell import Cell, from_json
 from repfl.bench.grid.plan import Selection, plan
@@ -108,3 +109,8 @@ def test_a_wrong_optimiser_is_refused_in_one_line(changes: dict[str, Any], words
     with pytest.raises(UserError, match=words) as caught:
         recipe(training={"momentum": 0.0, **changes})
     assert "\n" not in str(caught.value)
+
+
+def test_an_optimiser_that_torch_lacks_is_refused_where_a_method_names_it() -> None:
+    with pytest.raises(ValueError, match=r"optimiser 'Sgd' is not valid; valid: .*SGD"):
+        Optimiser(0.1, name="Sgd")
