@@ -79,7 +79,8 @@ def forms(results: list[Result]) -> dict[str, Any]:
             r = replace(r, frame=r.frame.assign(tier=""))
         page = markdown(sheet_of(r, {})) if isinstance(r, Table) else ""
         values = numbers.as_csv(result.frame_of(r))
-        texts[r.key] = (values, page, r.caption, r.notes, r.claims)  # type: ignore[arg-type]
+        # from Python 3.13 on two claims with the same NaN are not equal
+        texts[r.key] = (values, page, r.caption, r.notes, repr(r.claims))  # type: ignore[arg-type]
     return texts
 
 

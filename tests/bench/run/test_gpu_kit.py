@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -35,7 +36,12 @@ def test_the_kit_computes_what_the_order_names_and_packs_records(tmp_path: Path)
     (cell, *_) = plan(Selection(scale="smoke", artefacts=["star-pfl/table2"]))
     order = tmp_path / "order.txt"
     order.write_text(f"# a comment\n\n--scale smoke --cell {cell.cell.short}\n")
+    command = tmp_path / "bin" / "repfl"  # which need not be on the path of who runs the tests
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m repfl "$@"\n')
+    command.chmod(0o755)
     known = {"DEVICE": "cpu", "REPFL_RESULTS": str(tmp_path / "results")}
+    known["PATH"] = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
     asked = ["bash", str(KIT), "10", str(tmp_path / "out"), str(order)]
     environment = {**os.environ, **known, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(asked, capture_output=True, text=True, env=environment, check=False)
