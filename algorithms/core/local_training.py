@@ -89,7 +89,7 @@ def visit(
 def schedule(
     fed: Federation, epochs: int | None = None, first_epoch: int = 0, stream: str = "batches"
 ) -> Schedule:
-    """Return the schedule of a local training: of a whole round's, or of so many epochs."""
+    """Return the schedule of a local training: of a whole round, or of a number of epochs."""
     p = fed.protocol
     length, steps = (p.epochs or 0, p.steps) if epochs is None else (epochs, None)
     return Schedule(stream, fed.round, length, first_epoch, p.batch, p.skip_single, steps)

@@ -91,7 +91,7 @@ class Training:
         return self.epochs is not None and self.epochs == int(self.epochs)
 
     def epochs_of(self, samples: float) -> float:
-        """Return the epochs that a round's training of so many samples takes."""
+        """Return the epochs that a round takes with a number of samples."""
         if self.steps is not None:
             return self.steps * self.batch / max(samples, 1)
         return self.epochs or 0

@@ -38,7 +38,7 @@ class Schedule:
     """How many batches there are, instead of `epochs`."""
 
     def of_epoch(self, samples: int) -> int:
-        """Return the number of batches in an epoch of a client with so many samples."""
+        """Return the number of batches in an epoch of a client with a number of samples."""
         return steps_per_epoch(samples, self.batch, self.skip_single)
 
     def length(self, samples: int) -> int:
@@ -118,7 +118,7 @@ def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Sche
 
 
 def steps_per_epoch(samples: Number, batch: int, skip_single: bool) -> Number:
-    """Count the mini-batches of an epoch of a client, or several, with so many samples."""
+    """Count the mini-batches of an epoch of one or several clients, by their number of samples."""
     if batch == 1 and skip_single:
         return samples * 0
     return samples // batch + 1 * (samples % batch > int(skip_single))

@@ -37,7 +37,7 @@ class Collected:
 
 
 class Recorder(Records):
-    """A records that remembers the curves and diagnostics that were read."""
+    """Records that remember which of their curves and diagnostics were read."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)

@@ -51,7 +51,7 @@ def our_curves(evidence: Evidence, alpha: str) -> pd.DataFrame:
 START = 20
 """Rounds that a panel does not make room for."""
 THINNED = 5
-"""A point of a drawn curve in so many rounds is kept in the data of a figure."""
+"""Every fifth point of a drawn curve is kept in the data of a figure."""
 
 
 def data(evidence: Evidence, alpha: str) -> pd.DataFrame:

@@ -77,7 +77,7 @@ def metrics(item: Planned) -> dict[str, Any]:
 
 
 class Invented(harness.Records):
-    """A records in which every planned cell is done, unless told otherwise. It is its own store.
+    """Records in which every planned cell is done, unless told otherwise. They are their own store.
     Papers say what their runs note and leave.
     """
 

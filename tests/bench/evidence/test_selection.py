@@ -40,7 +40,7 @@ Curves = dict[str, list[float]]
 
 
 class Shelf:
-    """A records of made-up records: per learning rate and seed the curves, or how it failed."""
+    """Made-up records: per learning rate and seed the curves, or how it failed."""
 
     def __init__(self, planned: Sequence[Planned], made: Mapping[Any, Curves | str]) -> None:
         self.made = {
