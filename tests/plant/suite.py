@@ -3,6 +3,8 @@ a copy of this clone. The gate is asked, if a method is named, and then the test
 those of the folder, or the files of it that have to do with the place.
 
 OMP_NUM_THREADS=1 python -m tests.plant.suite            # all; ideas whose text matches: ... WORD
+
+What has not answered in time has found nothing: the mistake is named, and counts as not found.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Any
@@ -24,6 +28,7 @@ from tests.plant import asked
 
 ROOT = Path(__file__).resolve().parents[2]
 BAR = 55 / 60
+FOUND, MISSED, TIMED_OUT = "found", "MISSED", "TIMED OUT"
 DRAWING = ["matplotlib.figure", "seaborn", "torch.func", "torchvision", "hypothesis", "typer"]
 CHECKED_HASH = PycInvalidationMode.CHECKED_HASH
 DIRT = (".git", "__pycache__", ".nox", ".venv", ".mypy_cache", ".ruff_cache")
@@ -56,14 +61,16 @@ def ideas(words: list[str]) -> Iterator[Idea]:
             yield Idea(**entry)
 
 
-def answer(context: Any, target: Any, *arguments: Any) -> Any:
-    """Return what a process of its own answers; None if it does not."""
+def answer(context: Any, target: Any, *arguments: Any, patience: float = PATIENCE) -> Any:
+    """Return what a process of its own answers; None if it dies. TimeoutError if it takes long."""
     here, there = context.Pipe()
     process = context.Process(target=target, args=(*arguments, there))
     process.start()
     there.close()
     try:
-        return here.recv() if here.poll(PATIENCE) else None
+        if not here.poll(patience):
+            raise TimeoutError
+        return here.recv()
     except EOFError:
         return None
     finally:
@@ -80,13 +87,22 @@ def finder(context: Any, clone: Path, idea: Idea) -> str:
             return f"the gate: {moved[0] if moved else 'it could not compute'}"
     failed = answer(context, asked.tests, str(clone), idea.tests.split())
     if failed != []:
-        return str(failed[0]) if failed else "the tests did not end"
+        return str(failed[0]) if failed else "the tests: they died"
     return ""
+
+
+def outcome(find: Callable[[], str]) -> tuple[str, str]:
+    """Return the word for what became of a mistake, and who found it."""
+    try:
+        by = find()
+    except TimeoutError:
+        return TIMED_OUT, ""
+    return (FOUND, by) if by else (MISSED, "")
 
 
 def main() -> int:
     """Plant the ideas and print who found them; return exit code 1 if too few were found."""
-    missed, planted = [], 0
+    counts: Counter[str] = Counter()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*asked.LIBRARIES, *DRAWING, "pytest"])
     with tempfile.TemporaryDirectory(prefix="repfl-plant-") as folder:
@@ -100,15 +116,15 @@ def main() -> int:
             if text is None:
                 print(f"left out, since the code has moved on: {idea.idea} ({idea.file})")
                 continue
-            right, planted = path.read_text(encoding="utf-8"), planted + 1
+            right = path.read_text(encoding="utf-8")
             path.write_text(text, encoding="utf-8")
-            by = finder(context, clone, idea)
+            word, by = outcome(partial(finder, context, clone, idea))
             path.write_text(right, encoding="utf-8")
-            missed += [] if by else [idea.idea]
-            word = f"found by {by[:150]}" if by else "MISSED"
-            print(f"{idea.file}: {idea.idea}: {word}", flush=True)
-    print(f"{planted - len(missed)} of {planted} found")
-    return 0 if planted - len(missed) >= BAR * planted else 1
+            counts[word] += 1
+            print(f"{idea.file}: {idea.idea}: {word}{by and ' by '}{by[:150]}", flush=True)
+    planted = counts.total()
+    print(f"{counts[FOUND]} of {planted} found, {counts[TIMED_OUT]} timed out")
+    return 0 if counts[FOUND] >= BAR * planted else 1
 
 
 if __name__ == "__main__":

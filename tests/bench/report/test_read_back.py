@@ -195,6 +195,7 @@ def read_aloud(page: Any, chart: str) -> list[str]:
     page.locator(f"{chart} svg.plot").focus()
     texts: list[str] = []
     while len(texts) < 2 or texts[-1] != texts[0]:
+        assert len(texts) < 1000, "the keys do not lead back to the first point"
         page.keyboard.press("ArrowRight")
         texts.append(page.locator(f"{chart} .tip").inner_text())
     return texts[:-1]
