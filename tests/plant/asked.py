@@ -44,14 +44,14 @@ def enter(clone: str) -> None:
 
 
 def tests(clone: str, files: list[str], pipe: Any) -> None:
-    """Run tests until one fails, and send its name and why."""
+    """Run tests until one fails; send its name and why."""
     enter(clone)
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]  # this one is of another clone
     import pytest
 
     class Failures:
-        found: ClassVar[list[str]] = []
+        found: ClassVar[list[tuple[str, str]]] = []
 
         def pytest_runtest_logreport(self, report: Any) -> None:
             self.note(report)
@@ -61,12 +61,11 @@ def tests(clone: str, files: list[str], pipe: Any) -> None:
 
         def note(self, report: Any) -> None:
             if report.failed:
-                last = report.longreprtext.strip().splitlines()[-1:]
-                self.found.append(" ".join([report.nodeid, *last]))
+                self.found.append((report.nodeid, report.longreprtext.strip().split("\n")[-1]))
 
     options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
     code = pytest.main([*options, *files], plugins=[Failures()])
-    pipe.send(Failures.found or ([] if code == 0 else [f"pytest ended with {code}"]))
+    pipe.send(Failures.found or ([] if code == 0 else [(files[0], f"pytest ended with {code}")]))
 
 
 def narrow(
