@@ -68,7 +68,7 @@ def bounds(session: nox.Session) -> None:
     oldest = Path(session.virtualenv.location, "oldest.txt")
     asked = ["--resolution", "lowest-direct", "--python", str(session.virtualenv.location)]
     compile_ = ["uv", "pip", "compile", "--quiet", "pyproject.toml"]
-    session.run(*compile_, *asked, "--output-file", str(oldest), external=True)
+    session.run_install(*compile_, *asked, "--output-file", str(oldest), external=True)
     session.install("pip", "--editable", ".[dev]", "--constraint", str(oldest))
     session.env["PYTHONDONTWRITEBYTECODE"] = ""
     session.run("pytest", "--numprocesses", "2", "--dist", "loadfile", *session.posargs)
