@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -118,18 +117,10 @@ def regress(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Speed beside plain PyTorch; the figures are kept as JSON. Needs a machine that does nothing
-    else.
+    """Speed beside plain PyTorch; figures are kept in `.benchmarks/`. Needs a machine that does
+    nothing else.
     """
     install(session, "dev")
-    kept = Path("benchmarks", f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json")
-    kept.parent.mkdir(exist_ok=True)
-    asked = [
-        "-m",
-        "speed",
-        "--benchmark-enable",
-        "--benchmark-sort=name",
-        "--benchmark-columns=median,iqr,rounds",
-    ]
-    session.run("pytest", *asked, f"--benchmark-json={kept}", *session.posargs)
-    session.log(f"figures: {kept.resolve()}")
+    shown = ("--benchmark-sort=name", "--benchmark-columns=median,iqr,rounds")
+    how = ("-m", "speed", "--benchmark-enable", "--benchmark-autosave", *shown)
+    session.run("pytest", *how, *session.posargs)
