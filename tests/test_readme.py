@@ -16,7 +16,7 @@ from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 from repfl.bench.grid.catalog import published_code
 from repfl.bench.grid.grid import files
-from repfl.bench.report import overview, show_text, to_sheet
+from repfl.bench.report import overview, sheet, show_text
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -85,7 +85,7 @@ def test_the_first_screen_counts_print_and_authors_files_apart(
     """From committed runs alone; a count that moved is to be written into RESULTS."""
     monkeypatch.setenv("REPFL_RESULTS", str(tmp_path))
     made = [each for scale in merge_scales.COMPARED for each in show_text.made(paper, scale)]
-    sheets = [to_sheet.sheet_of(each, {}) for each in merge_scales.merged(made)]
+    sheets = [sheet.sheet_of(each, {}) for each in merge_scales.merged(made)]
     (found,) = overview.summaries(sheets, {})
     exact = [number for number in found.numbers if number.kind in EXACT]
     trained = [n for n in found.numbers if n.kind not in EXACT and n.verdict not in UNJUDGED]

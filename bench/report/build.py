@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.planned import Planned, plan_options
-from repfl.bench.report.artefact_data import ArtefactData, Book
+from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import facts
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
@@ -46,7 +46,7 @@ class WrittenReport:
     """A report on disk."""
 
     page: Path
-    sheets: list[ArtefactData] = field(default_factory=list)
+    sheets: list[Sheet] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     """The artefacts that could not be made or drawn, by `paper/name`."""
@@ -99,7 +99,7 @@ def _flat(lists: Iterable[list[str]]) -> list[str]:
 class Part:
     """One paper's part of a report, with tables and figures on disk."""
 
-    sheets: list[ArtefactData]
+    sheets: list[Sheet]
     runs: dict[str, Any]
     """By cell, the facts about the runs behind the sheets."""
     frame: pd.DataFrame
@@ -117,7 +117,7 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     from repfl.bench.evidence.runs import runs as runs_of
     from repfl.bench.report import run_details
     from repfl.bench.report.formats import render
-    from repfl.bench.report.to_sheet import sheet_of
+    from repfl.bench.report.sheet import sheet_of
     from repfl.paper_tables.core.published import read_published
 
     planned = [item for item in request.planned if item.paper == paper]
@@ -146,7 +146,7 @@ def _part(paper: str, store: Store, out: Path, request: Request) -> Part:
     results.sort(key=lambda result: order.index(result.key))
     rows = read_published(grids.folder(paper) / "published").by_source
 
-    def make_sheet(result: Result) -> ArtefactData:
+    def make_sheet(result: Result) -> Sheet:
         fields = _sheet_fields(result.key, planned, runs, request)
         return sheet_of(result, rows, logged=_logs(result.paper, rows), **fields)
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repfl.bench.report.artefact_data import ArtefactData, ClaimData
 from repfl.bench.report.numbers import Number
-from repfl.paper_tables.core.result import State
+from repfl.bench.report.sheet import Sheet
+from repfl.paper_tables.core.result import Claim, State
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Kind, Verdict
 from repfl.paper_tables.core.what_counts import is_number, is_printed, split
 
@@ -58,7 +58,7 @@ class Dot:
     name: str
 
 
-def dots(sheet: ArtefactData) -> list[Dot]:
+def dots(sheet: Sheet) -> list[Dot]:
     """Return a dot for every number that a table or figure publishes."""
     return [
         Dot(
@@ -84,7 +84,7 @@ def apart(numbers: Iterable[Number]) -> tuple[list[Number], list[Number]]:
     return printed, filed
 
 
-def differing(sheets: Sequence[ArtefactData]) -> list[tuple[ArtefactData, Number]]:
+def differing(sheets: Sequence[Sheet]) -> list[tuple[Sheet, Number]]:
     """Return the numbers that differ, the largest share of the reported value first."""
     pairs = [(s, n) for s in sheets for n in s.printed if n.verdict == Verdict.DIFFERS]
     return sorted(pairs, key=lambda pair: -_relative_gap(pair[1]))
@@ -101,7 +101,7 @@ class Summary:
     paper: str
     title: str
     year: int
-    sheets: tuple[ArtefactData, ...]
+    sheets: tuple[Sheet, ...]
     open: Mapping[str, Any]
     sources: str = ""
     about: str = ""
@@ -113,7 +113,7 @@ class Summary:
         return [n for sheet in self.sheets for n in sheet.printed if is_number(n.kind)]
 
     @property
-    def claims(self) -> list[tuple[ArtefactData, ClaimData]]:
+    def claims(self) -> list[tuple[Sheet, Claim]]:
         return [(sheet, claim) for sheet in self.sheets for claim in sheet.claims]
 
     @property
@@ -144,7 +144,7 @@ class Summary:
     @property
     def claim_counts(self) -> dict[str, int]:
         """Count the paper's claims by state, without checks of ours."""
-        states = Counter(claim.state for _, claim in self.claims if not claim.ours)
+        states = Counter(str(claim.state) for _, claim in self.claims if not claim.ours)
         return {name: states[name] for name in CLAIMS}
 
     @property
@@ -185,7 +185,7 @@ class Summary:
         return bars
 
     @property
-    def findings(self) -> list[tuple[ArtefactData, str]]:
+    def findings(self) -> list[tuple[Sheet, str]]:
         """Return the first finding of each table and figure."""
         return [(sheet, sheet.findings[0]) for sheet in self.sheets if sheet.findings]
 
@@ -208,7 +208,7 @@ class Tally:
 
 
 def summaries(
-    sheets: Sequence[ArtefactData],
+    sheets: Sequence[Sheet],
     papers: Mapping[str, Mapping[str, Any]],
     open_: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Summary]:

@@ -26,7 +26,7 @@ def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering,
             continue
         winners = [_winners(both, name, column.best) for name in ("printed", "ours")]
         tau = rank_statistics.kendall(list(both["printed"]), list(both["ours"]))
-        result.append(Ordering(column.key, len(both), tau, *winners))
+        result.append(Ordering(column.name, len(both), tau, *winners))
     return tuple(result)
 
 

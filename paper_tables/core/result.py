@@ -67,6 +67,15 @@ class Claim:
     def decided(self) -> bool:
         return self.state in (State.HOLDS, State.FAILS, State.CONTRADICTED)
 
+    @property
+    def line(self) -> str:
+        """Everything in one line."""
+        prefix = "Our own check: " if self.ours else ""
+        why = f"{self.why[:1].upper()}{self.why[1:]}"
+        if self.scale != "paper" and self.why.startswith("ours"):
+            why = f"Reduced run: {self.why}"
+        return f"{prefix}{self.text} ({self.place}): {self.state}. {why}. ({self.id})"
+
 
 def claim(
     id: str,  # noqa: A002
@@ -136,18 +145,25 @@ class TableLayout:
     aside: tuple[str, ...] = ()
     """Rows beyond the paper's: they stand apart and do not compete for best and second."""
 
+    @property
+    def groups(self) -> list[tuple[str, list[Column]]]:
+        """Return columns under their common headings, in order."""
+        names = dict.fromkeys(column.group for column in self.columns)
+        return [(name, [each for each in self.columns if each.group == name]) for name in names]
+
 
 @dataclass(frozen=True)
 class Ordering:
     """Whether one column ranks the rows as the paper does."""
 
     column: str
+    """Its name."""
     rows: int
     """How many rows have both numbers."""
     tau: float | None
-    winners_published: tuple[str, ...]
+    printed: tuple[str, ...]
     """The best row, or several equal ones."""
-    winners: tuple[str, ...]
+    ours: tuple[str, ...]
 
 
 @dataclass(frozen=True)

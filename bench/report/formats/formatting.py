@@ -6,7 +6,7 @@ from collections.abc import Collection
 from math import isfinite
 from typing import Literal
 
-from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.core.result import Ordering, Table
 from repfl.paper_tables.core.statistics.seeds import common_floor, mixed
 from repfl.paper_tables.core.statistics.verdict import EXACT
 
@@ -69,6 +69,13 @@ def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str
         if isfinite(low) and isfinite(high)
         else ""
     )
+
+
+def order(ordering: Ordering) -> tuple[str, ...]:
+    """Return whether a column ranks the rows as the paper does, in texts."""
+    tau = BLANK if ordering.tau is None else signed(ordering.tau)
+    best = (", ".join(rows) for rows in (ordering.printed, ordering.ours))
+    return (ordering.column, str(ordering.rows), tau, *best)
 
 
 def marks(table: Table, side: Literal["ours", "printed"]) -> dict[tuple[str, str], Mark]:

@@ -8,11 +8,11 @@ from textwrap import wrap as fold
 
 import pandas as pd
 
-from repfl.bench.report.artefact_data import ArtefactData
 from repfl.bench.report.formats.formatting import BLANK, MINUS
 from repfl.bench.report.formats.formatting import MARKS as EVIDENCE_MARKS
 from repfl.bench.report.formats.markdown import grid_of
 from repfl.bench.report.numbers import Number
+from repfl.bench.report.sheet import Sheet
 from repfl.paper_tables.core.statistics.verdict import Verdict
 
 WIDTH, ROWS, HEAD = 96, 24, 14
@@ -42,10 +42,10 @@ def escape(text: str) -> str:
     return re.sub("|".join(map(re.escape, TEX)), lambda m: TEX[m.group()], text)
 
 
-def latex(sheet: ArtefactData) -> str:
+def latex(sheet: Sheet) -> str:
     """Return a table for a page with two columns."""
-    shown = grid_of(sheet, _text, sheet.rows)
-    heads = {head.key: (escape(head.group), _folded(head.label)) for head in sheet.columns}
+    shown = grid_of(sheet, _text, sheet.layout.rows)
+    heads = {head.key: (escape(head.group), _folded(head.label)) for head in sheet.layout.columns}
     parts = []
     for part in _panels(shown):
         names = [heads[key] for key in part.columns]
@@ -57,7 +57,7 @@ def latex(sheet: ArtefactData) -> str:
         form = part.style.to_latex(
             hrules=True, column_format="l" + "c" * part.shape[1], multicol_align="c"
         )
-        corner = f"\\toprule\n{escape(sheet.corner)} &"
+        corner = f"\\toprule\n{escape(sheet.layout.corner)} &"
         parts.append(form.replace("\\toprule\n &", corner, 1))
     title = re.sub(r"^(Table|Figure) [0-9IVXLC]+: *", "", sheet.title)
     title = title[:1].upper() + title[1:]
@@ -111,7 +111,7 @@ def _text(number: Number) -> str:
     return rf"\shortstack{{{ours}{f'$^{{{letter}}}$' if letter else ''}\\{reported}}}"
 
 
-def _notes(sheet: ArtefactData) -> Iterator[str]:
+def _notes(sheet: Sheet) -> Iterator[str]:
     """Yield the notes below a table."""
     verdicts = {number.verdict for number in sheet.numbers}
     letters = [f"{letter}: {word}" for word, letter in LETTERS.items() if word in verdicts]

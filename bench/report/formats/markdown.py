@@ -7,41 +7,42 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from repfl.bench.report.artefact_data import ArtefactData
+from repfl.bench.report.formats import formatting
 from repfl.bench.report.numbers import Number
+from repfl.bench.report.sheet import Sheet
 
 Cell = Callable[[Number], str]
 
 
-def grid_of(sheet: ArtefactData, text: Cell, rows: Sequence[str]) -> pd.DataFrame:
+def grid_of(sheet: Sheet, text: Cell, rows: Sequence[str]) -> pd.DataFrame:
     """Return the texts of a table by row and column, the majority class last."""
-    numbers, keys = sheet.at(), [head.key for head in sheet.columns]
+    numbers, keys = sheet.at(), [column.key for column in sheet.layout.columns]
     cells = {row: [numbers.get((row, key)) for key in keys] for row in rows}
     lines = {row: [text(n) if n else "" for n in row_numbers] for row, row_numbers in cells.items()}
-    if any(head.floor for head in sheet.columns):
-        lines["majority class"] = [head.floor for head in sheet.columns]
+    if sheet.floors:
+        lines["majority class"] = [sheet.floors.get(key, "") for key in keys]
     return pd.DataFrame.from_dict(lines, orient="index", columns=keys)
 
 
-def markdown(sheet: ArtefactData) -> str:
+def markdown(sheet: Sheet) -> str:
     """Return one Markdown table per heading; best in bold, second underlined."""
     parts = [f"# {sheet.title}", sheet.caption]
     if sheet.judged:
         parts.append("Each cell: ours (runs), the reported number, difference and verdict.")
-    grid = grid_of(sheet, _markdown_cell, sheet.rows)
-    rows = [f"*{name(row)}*" if row in sheet.aside else name(row) for row in grid.index]
-    for group, heads in sheet.groups:
-        cells = grid[[head.key for head in heads]].to_numpy().tolist()
+    grid = grid_of(sheet, _markdown_cell, sheet.layout.rows)
+    rows = [f"*{name(row)}*" if row in sheet.layout.aside else name(row) for row in grid.index]
+    for group, columns in sheet.layout.groups:
+        cells = grid[[column.key for column in columns]].to_numpy().tolist()
         lines = [[row, *rest] for row, rest in zip(rows, cells, strict=True) if any(rest)]
-        top = [name(sheet.corner), *(name(head.label) for head in heads)]
+        top = [name(sheet.layout.corner), *(name(column.label) for column in columns)]
         parts += ([f"## {group}"] if group else []) + [_table(top, lines)]
     if sheet.orders:
         parts.append(
-            _table(ORDERS, [[name(text) for text in vars(o).values()] for o in sheet.orders])
+            _table(ORDERS, [[name(text) for text in formatting.order(o)] for o in sheet.orders])
         )
     if sheet.summary and not sheet.judged:
         head, *lines = [[name(text) for text in line] for line in sheet.summary]
-        table = _table([name(sheet.corner), *head[1:]], lines)
+        table = _table([name(sheet.layout.corner), *head[1:]], lines)
         parts.append(f"**Statistics over all columns**\n\n{table}\n\n{sheet.tested}")
     parts += [
         sheet.legend,

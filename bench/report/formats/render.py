@@ -16,9 +16,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from repfl.bench.errors import with_class
 from repfl.bench.report import numbers
-from repfl.bench.report.artefact_data import ArtefactData
 from repfl.bench.report.formats.latex import latex
 from repfl.bench.report.formats.markdown import markdown
+from repfl.bench.report.sheet import Sheet
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.result import Absent, Figure, Result, Table
 
@@ -31,8 +31,8 @@ SUFFIXES = ("csv", "md", "tex", "svg", "png", "pdf")
 
 
 def write(
-    results: Sequence[Result], make_sheet: Callable[[Result], ArtefactData], out: Path
-) -> tuple[list[ArtefactData], dict[str, str]]:
+    results: Sequence[Result], make_sheet: Callable[[Result], Sheet], out: Path
+) -> tuple[list[Sheet], dict[str, str]]:
     """Write every form of every artefact; return the sheets, and what failed by `paper/artefact`.
 
     An artefact that cannot be rendered becomes `Absent`, and what an earlier report drew of it
@@ -63,7 +63,7 @@ def _with_suffix(stem: Path, suffix: str) -> Path:
     return stem.with_name(f"{stem.name}.{suffix}")
 
 
-def _write(result: Result, sheet: ArtefactData, stem: Path) -> list[Path]:
+def _write(result: Result, sheet: Sheet, stem: Path) -> list[Path]:
     """Write every form of one artefact."""
     texts = {}
     if isinstance(result, Table):

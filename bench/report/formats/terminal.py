@@ -11,9 +11,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from repfl.bench.report import overview
-from repfl.bench.report.artefact_data import ArtefactData, Head
 from repfl.bench.report.formats.formatting import BLANK
 from repfl.bench.report.numbers import Number
+from repfl.bench.report.sheet import Sheet
+from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.statistics.verdict import Verdict
 
 COLOURS = {
@@ -35,7 +36,7 @@ CLAIMS = ("claims hold", "fail", "undecided")
 TOY = "embedded digits, a few rounds: this shows that the code works, and nothing about a paper"
 
 
-def show(sheets: Sequence[ArtefactData], console: Console) -> None:
+def show(sheets: Sequence[Sheet], console: Console) -> None:
     """Print a few tables and figures in full, or a line for each of many; then the verdicts."""
     if len(sheets) > MAX_IN_FULL:
         _show_lines(sheets, console)
@@ -45,11 +46,11 @@ def show(sheets: Sequence[ArtefactData], console: Console) -> None:
     _show_verdicts([sheet for sheet in sheets if sheet.scale != "smoke"], console)
 
 
-def _file(sheet: ArtefactData) -> str:
+def _file(sheet: Sheet) -> str:
     return next((file for end in ("png", "md") for file in sheet.files if file.endswith(end)), "")
 
 
-def _show_one(sheet: ArtefactData, console: Console) -> None:
+def _show_one(sheet: Sheet, console: Console) -> None:
     if sheet.kind == "absent":
         why = (sheet.caption, "yellow")
         console.print(Text.assemble((sheet.key, "bold"), f"  {sheet.title}: ", why))
@@ -73,10 +74,10 @@ def _show_one(sheet: ArtefactData, console: Console) -> None:
             console.print(Text(f"  {line}", style=style))
 
 
-def _blocks(sheet: ArtefactData, console: Console) -> Iterator[list[Head]]:
+def _blocks(sheet: Sheet, console: Console) -> Iterator[list[Column]]:
     """Yield the columns, as many at a time as the terminal shows in full."""
-    block: list[Head] = []
-    for head in sheet.columns:
+    block: list[Column] = []
+    for head in sheet.layout.columns:
         wide = _grid(sheet, [*block, head])
         options = console.options.update(width=UNLIMITED_WIDTH)
         if block and Measurement.get(console, options, wide).maximum > console.width:
@@ -87,23 +88,24 @@ def _blocks(sheet: ArtefactData, console: Console) -> Iterator[list[Head]]:
         yield block
 
 
-def _grid(sheet: ArtefactData, heads: Sequence[Head]) -> Grid:
+def _grid(sheet: Sheet, heads: Sequence[Column]) -> Grid:
     """Return a table of some columns: published and ours above difference and verdict."""
     grid = Grid(header_style="bold", pad_edge=False)
-    names = [*sheet.rows, sheet.corner, MAJORITY if any(head.floor for head in heads) else ""]
-    grid.add_column(sheet.corner, width=min(max(map(cell_len, names)), MAX_NAME_WIDTH))
+    floors = {head.key for head in heads} & set(sheet.floors)
+    names = [*sheet.layout.rows, sheet.layout.corner, MAJORITY if floors else ""]
+    grid.add_column(sheet.layout.corner, width=min(max(map(cell_len, names)), MAX_NAME_WIDTH))
     sides = "\npublished | ours (seeds)" if sheet.judged else ""
     for head in heads:
         label = f"{head.group}\n{head.label}".strip()
         grid.add_column(f"{label}{sides}", justify="right", no_wrap=True)
     numbers = sheet.at()
-    for row in sheet.rows:
+    for row in sheet.layout.rows:
         cells = [numbers.get((row, head.key)) for head in heads]
         if any(cell is not None and (sheet.judged or cell.measured) for cell in cells):
             grid.add_row(row, *map(_text, cells))
-    if any(head.floor for head in heads):
+    if floors:
         grid.add_section()
-        grid.add_row(MAJORITY, *(head.floor or BLANK for head in heads))
+        grid.add_row(MAJORITY, *(sheet.floors.get(head.key, BLANK) for head in heads))
     return grid
 
 
@@ -121,7 +123,7 @@ def _text(cell: Number | None) -> Text:
     return text
 
 
-def _show_lines(sheets: Sequence[ArtefactData], console: Console) -> None:
+def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
     """Print one line per table or figure, without columns that are empty in all of them."""
     summaries = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
     verdicts = [v for v in overview.STATES if any(s.verdicts[v] for s in summaries.values())]
@@ -141,7 +143,7 @@ def _show_lines(sheets: Sequence[ArtefactData], console: Console) -> None:
     console.print(grid)
 
 
-def _show_verdicts(sheets: Sequence[ArtefactData], console: Console) -> None:
+def _show_verdicts(sheets: Sequence[Sheet], console: Console) -> None:
     grid = Grid(title="Published numbers", title_justify="left", header_style="bold")
     for name in ("paper", "in print", "in files", *overview.STATES, "in sentences", *CLAIMS):
         grid.add_column(name, justify="left" if name == "paper" else "right")

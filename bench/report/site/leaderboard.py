@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.numbers import Number
+from repfl.bench.report.sheet import Book, Sheet
 from repfl.paper_tables.board.view import ADDED, ADDED_COLUMNS
 from repfl.paper_tables.core.statistics import rank_statistics
 
@@ -75,7 +75,7 @@ class Leaderboard:
     """The settings that addenda added: they have ranks of their own."""
     span: dict[str, tuple[float, float]]
     """By setting, the range of accuracies, for bars."""
-    sheet: ArtefactData
+    sheet: Sheet
     picture: str = ""
     caption: str = ""
     """What the picture shows."""
@@ -116,12 +116,12 @@ def leaderboard(book: Book) -> Leaderboard | None:
     if first is None or not any(table == "table1" for table, _, _ in measured):
         return None
     columns = {column for table, _, column in measured if table == "table1"}
-    settings = {h.key.partition("/")[0]: h.label for h in first.columns if h.key in columns}
-    rows = [row for row in first.rows if any(key[:2] == ("table1", row) for key in measured)]
+    settings = {h.key.partition("/")[0]: h.label for h in first.layout.columns if h.key in columns}
+    rows = [row for row in first.layout.rows if any(key[:2] == ("table1", row) for key in measured)]
     lines = [_line(row, first, measured, settings, book) for row in rows]
     own = tuple(setting for setting in settings if setting in ADDED_COLUMNS)
     protocol = [setting for setting in settings if setting not in own] or list(settings)
-    ranks = _ranks([line for line in lines if line.row not in first.aside], book, protocol)
+    ranks = _ranks([line for line in lines if line.row not in first.layout.aside], book, protocol)
     places = ranks.dropna().rank(method="min").astype(int).to_dict()
     frozen = _ranks([line for line in lines if not line.added], book, protocol)
     own_places = {setting: _places(lines, setting) for setting in own}
@@ -169,9 +169,7 @@ Measured = dict[tuple[str, str, str], Number]
 """Numbers of ours by table, row and column."""
 
 
-def _line(
-    row: str, first: ArtefactData, measured: Measured, settings: Iterable[str], book: Book
-) -> Line:
+def _line(row: str, first: Sheet, measured: Measured, settings: Iterable[str], book: Book) -> Line:
     """Return the line of one row, as far as it has been run."""
 
     def by_setting(table: str, name: str) -> dict[str, Number]:
@@ -196,7 +194,7 @@ def _in(line: Line, setting: str) -> list[Number]:
     return [line.accuracy[setting]] if setting in line.accuracy else []
 
 
-def _method(row: str, sheet: ArtefactData, book: Book) -> tuple[str, int]:
+def _method(row: str, sheet: Sheet, book: Book) -> tuple[str, int]:
     method = next((n.method for n in sheet.numbers if n.row == row and n.method), "")
     return method, int(book.methods.get(method, {}).get("year") or 0)
 

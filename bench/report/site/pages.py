@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from repfl.bench.evidence import runs
 from repfl.bench.report import numbers, overview
-from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import (
     coded,
@@ -27,6 +26,7 @@ from repfl.bench.report.links import (
     unbroken,
 )
 from repfl.bench.report.numbers import Number
+from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import words
 from repfl.bench.report.site.leaderboard import Leaderboard, Line, leaderboard, markdown
 from repfl.paper_tables.core.result import State
@@ -155,6 +155,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "bibtex": words.BIBTEX.replace("COMMIT", commit),
         "glossary": words.GLOSSARY,
         "dots": overview.dots,
+        "order": formatting.order,
         "claim_verdicts": {name: str(verdict) for name, verdict in overview.CLAIMS.items()},
         "desk": formatting.MARKS["desk"],
         "exact": EXACT,
@@ -209,7 +210,7 @@ def _thumbs(summary: overview.Summary) -> dict[str, str]:
     return {key: file for key, file in files if file.endswith(".png")}
 
 
-def _artefact(sheet: ArtefactData, book: Book) -> dict[str, Any]:
+def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
     return {
         "s": sheet,
         "judged": overview.summaries([sheet], {})[0].tally if sheet.judged else [],
@@ -230,7 +231,7 @@ def _picture(book: Book, file: str = "") -> Markup:
     return Markup(path.read_text("utf-8")) if file and path.is_file() else Markup("")
 
 
-def _data(sheet: ArtefactData, book: Book) -> dict[str, Any]:
+def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
     """Return what the pages of an artefact's numbers are made from. Recipes are shared."""
     used = dict.fromkeys(cell for number in sheet.numbers for cell in number.runs)
     recipes: list[Any] = []
@@ -273,7 +274,7 @@ def _plain(number: Number) -> dict[str, Any]:
 
 
 def _method(
-    name: str, lines: list[tuple[ArtefactData, Number]], book: Book, board: Leaderboard | None
+    name: str, lines: list[tuple[Sheet, Number]], book: Book, board: Leaderboard | None
 ) -> dict[str, Any]:
     facts = book.methods.get(name, {})
     first, *rest = str(facts.get("rule", "")).split("\n\n")

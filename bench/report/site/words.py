@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from repfl.bench.report.artefact_data import ArtefactData, Book
 from repfl.bench.report.links import anchor, slug
 from repfl.bench.report.numbers import Number
+from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site.leaderboard import Leaderboard
 from repfl.paper_tables.core.drawing import captions
 from repfl.paper_tables.core.statistics.verdict import Kind
@@ -130,9 +130,9 @@ def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
     ]
 
 
-def by_method(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
+def by_method(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
     """Return every number of a method, in the order of their names."""
-    numbers: dict[str, list[tuple[ArtefactData, Number]]] = {}
+    numbers: dict[str, list[tuple[Sheet, Number]]] = {}
     for sheet in book.sheets:
         for number in sheet.numbers:
             if number.method and number.kind not in (Kind.LOOKUP, Kind.SETTING):
@@ -140,9 +140,9 @@ def by_method(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
     return dict(sorted(numbers.items()))
 
 
-def by_dataset(book: Book) -> dict[str, list[tuple[ArtefactData, Number]]]:
+def by_dataset(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
     """Return every number by data set, without those that no run is behind."""
-    numbers: dict[str, list[tuple[ArtefactData, Number]]] = {name: [] for name in book.datasets}
+    numbers: dict[str, list[tuple[Sheet, Number]]] = {name: [] for name in book.datasets}
     for sheet in book.sheets:
         for number in sheet.numbers:
             name = sheet.datasets.get(number.column, "")

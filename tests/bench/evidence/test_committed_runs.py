@@ -25,7 +25,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report import numbers
 from repfl.bench.report.formats.markdown import markdown
-from repfl.bench.report.to_sheet import sheet_of
+from repfl.bench.report.sheet import sheet_of
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core import result

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import build, to_sheet
-from repfl.bench.report.artefact_data import ArtefactData, Book
+from repfl.bench.report import build, sheet
 from repfl.bench.report.formats import render
+from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import pages
 from repfl.paper_tables.core.result import Result, Table
 from tests.bench.report import sample
@@ -70,8 +70,8 @@ def write(out: Path) -> Book:
     """Write the sample's site and return what it shows."""
     wants = {"Ours & co_|hard": {"cells": 3, "seconds": 7200, "command": "repfl run --cell abc"}}
 
-    def tell(result: Result) -> ArtefactData:
-        return to_sheet.sheet_of(
+    def tell(result: Result) -> Sheet:
+        return sheet.sheet_of(
             result,
             {},
             command=f"repfl report --artefact {result.key}",

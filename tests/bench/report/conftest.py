@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.report.artefact_data import Book
+from repfl.bench.report.sheet import Book
 from tests.bench.report import book as books
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from repfl.bench.report import numbers
 from repfl.bench.report.formats.latex import latex
 from repfl.bench.report.formats.markdown import markdown
-from repfl.bench.report.to_sheet import sheet_of
+from repfl.bench.report.sheet import sheet_of
 from repfl.paper_tables.core import ranking, tables
 from repfl.paper_tables.core.drawing import captions, figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce

@@ -14,7 +14,7 @@ from repfl.bench.report import show_text
 from repfl.bench.report.formats import latex as tex
 from repfl.bench.report.formats import markdown as md
 from repfl.bench.report.numbers import as_csv, frame
-from repfl.bench.report.to_sheet import sheet_of
+from repfl.bench.report.sheet import sheet_of
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
 

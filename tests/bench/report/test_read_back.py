@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from repfl.bench.report.artefact_data import Book
 from repfl.bench.report.numbers import Number
+from repfl.bench.report.sheet import Book
 from tests.bench.report.browsers import chromium, new_page
 
 STATES = {"not comparable": "reduced", "not measured": "missing"}

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from repfl.bench.report import overview
-from repfl.bench.report.artefact_data import ArtefactData as Told
 from repfl.bench.report.formats import formatting, terminal
-from repfl.bench.report.to_sheet import sheet_of
+from repfl.bench.report.sheet import Sheet as Told
+from repfl.bench.report.sheet import sheet_of
 from repfl.paper_tables.core import ranking, tables
 from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.core.statistics import seeds
@@ -48,7 +48,7 @@ def test_a_column_s_floor_is_that_of_the_seeds_which_all_rows_have_and_says_so()
 def test_orders_are_compared_over_the_seeds_that_all_rows_have() -> None:
     found = of_other_seeds()
     (order,) = ranking.orderings(found.frame, found.layout.columns[:1])
-    assert order.winners == (found.frame["row"].iloc[1],)
+    assert order.ours == (found.frame["row"].iloc[1],)
     assert list(seeds.paired(found.frame)["ours"]) == [51.0, 52.0]
 
 
@@ -122,18 +122,18 @@ def test_verdicts_and_sentences_add_up_to_the_published_numbers() -> None:
 @pytest.mark.parametrize("width", [80, 104, 138])
 def test_names_of_rows_are_whole_in_every_block_of_columns(width: int) -> None:
     table = sheets()[0]
-    long = {name: f"{name}, with a name that is long" for name in table.rows}
+    long = {name: f"{name}, with a name that is long" for name in table.layout.rows}
     told = replace(
         table,
-        rows=tuple(long.values()),
+        layout=replace(table.layout, rows=tuple(long.values())),
         numbers=tuple(replace(each, row=long[each.row]) for each in table.numbers),
     )
     console = Console(width=width, file=StringIO(), markup=False)
     terminal.show([replace(told, remarks=(), claims=(), notes=(), findings=())], console)
     (said, *_) = console.file.getvalue().partition("Published numbers")  # type: ignore[attr-defined]
     assert max(map(len, said.splitlines()[2:])) <= width
-    blocks = said.count(f"│{told.rows[0]} ")
+    blocks = said.count(f"│{told.layout.rows[0]} ")
     assert blocks == (2 if width > 110 else 3)
-    assert all(said.count(f"│{name} ") == blocks for name in told.rows[1:-1])
-    assert all(head.label in said for head in told.columns)
+    assert all(said.count(f"│{name} ") == blocks for name in told.layout.rows[1:-1])
+    assert all(head.label in said for head in told.layout.columns)
     assert "…" not in said

@@ -8,7 +8,7 @@ import pytest
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report import overview, show_text, to_sheet
+from repfl.bench.report import overview, sheet, show_text
 from repfl.paper_tables.core.published import read_published
 from tests.bench.conftest import Here
 
@@ -54,7 +54,7 @@ def test_an_artefact_lists_its_numbers_with_names_that_work(here: Here) -> None:
 def test_every_published_number_is_counted_once(paper: str) -> None:
     """In a table, in a figure, or in a claim; a printed dash is no number, nor is a setting."""
     published = read_published(grids.files()[paper].parent / "published").frame
-    sheets = [to_sheet.sheet_of(each, {}) for each in show_text.made(paper, "paper")]
+    sheets = [sheet.sheet_of(each, {}) for each in show_text.made(paper, "paper")]
     (found,) = overview.summaries(sheets, {})
     settings = [c for sheet in sheets for c in sheet.claims if c.state == "setting"]
     dashes = int((published["mean"] == "").sum())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.report.artefact_data import Book
+from repfl.bench.report.sheet import Book
 from tests.bench.report.browsers import Watched, axe, chromium, new_page
 
 NUMBER = "#fedavg.easy"

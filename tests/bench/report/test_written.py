@@ -10,7 +10,7 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
-from repfl.bench.report.artefact_data import Book
+from repfl.bench.report.sheet import Book
 from tests.bench.report import book as books
 
 
