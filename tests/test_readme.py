@@ -141,16 +141,3 @@ def test_what_is_said_of_fedobp_is_what_was_counted() -> None:
     assert run == ahead
     told = f"of {int(ahead) + int(rest)} comparisons in Table III {ahead} were run"
     assert f"{told}: FedOBP is ahead in all" in grids.read(grids.files()["fedobp"]).file.about
-
-
-def test_every_method_is_in_the_list_with_its_file_and_its_page() -> None:
-    folder = ROOT / "docs" / "methods"
-    listed = (folder / "README.md").read_text()
-    for name, entry in methods().items():
-        stem = entry.cls.__module__.rpartition(".")[2]
-        (row,) = [line for line in listed.splitlines() if f"(`{name}`)" in line]
-        assert f"[{stem}.py](../../algorithms/{stem}.py)" in row
-        page = f"{stem}.md"
-        assert ((folder / page).exists()) == (f"[{page}]({page})" in row)
-        codes = {f"{r['code']} at {r['commit']}" for r in published_code() if r["method"] == name}
-        assert codes == set(row.strip(" |").rpartition(" | ")[2].split(", ")) - {"-"}

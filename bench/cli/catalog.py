@@ -167,7 +167,7 @@ def _show_method(facts: Facts) -> None:
     out.print(f"\nsends: {facts['sends']}")
     for row in facts["compared"]:
         what = f" ({row['what']})" if row["what"] else ""
-        out.print(f"compared with: {row['code']} at {row['commit']}{what}")
+        out.print(f"compared with: {row['code']} at {row['commit']}, to {row['tolerance']}{what}")
     if facts["needs"]:
         out.print(f"needs: {', '.join(facts['needs'])}")
     if facts["variants"]:

@@ -27,7 +27,8 @@ from repfl.algorithms.math import simplex
 from tests.algorithms import plain, toys
 from tests.references.pfllib import Records, held, ours, right
 
-SAME, APART = 1e-14, 1e-3
+SAME = 1e-14
+APART = 1e-3
 """Relative differences: at most the first is rounding, at least the second is another rule."""
 
 
