@@ -17,6 +17,7 @@ from repfl.bench.grid import plugins
 from repfl.bench.grid.catalog import published_code
 from repfl.bench.grid.grid import files
 from repfl.bench.report import overview, sheet, show_text
+from repfl.paper_tables.core.result import Result
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -128,16 +129,55 @@ def test_the_readme_says_of_each_paper_what_its_grid_and_pages_say() -> None:
         assert f"]({grids.folder(paper).relative_to(ROOT)}/README.md). {about}" in words
 
 
-def test_what_is_said_of_fedobp_is_what_was_counted() -> None:
+@pytest.fixture(scope="module")
+def fedobp() -> tuple[Result, ...]:
+    return show_text.made("fedobp", "paper")
+
+
+def test_what_is_said_of_fedobp_is_what_was_counted(fedobp: tuple[Result, ...]) -> None:
     (row,) = [line for line in RESULTS.splitlines() if "(fedobp/README.md) |" in line]
     counts = list(map(int, row.split(" | ")[-2].split(" / ")))
     reproduced, differ, undecided = counts
     assert differ == 0
     start = f"Of {sum(counts)} re-run accuracies {reproduced} are reproduced, {undecided} undecided"
     assert grids.read(grids.files()["fedobp"]).file.about.startswith(f"{start}, none differs;")
-    claims = {c.id: c for result in show_text.made("fedobp", "paper") for c in result.claims}
+    claims = {c.id: c for result in fedobp for c in result.claims}
     counted = r"(\d+) of (\d+) comparisons \((\d+)"
     ((run, ahead, rest),) = re.findall(counted, claims["best-in-table3"].why)
     assert run == ahead
     told = f"of {int(ahead) + int(rest)} comparisons in Table III {ahead} were run"
     assert f"{told}: FedOBP is ahead in all" in grids.read(grids.files()["fedobp"]).file.about
+
+
+NUMERALS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+NUMERALS += ["eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen"]
+FINDING = re.compile(
+    r"(\w+) of the (\w+) accuracies of FedOBP that have two full runs.*?"
+    r"The other (\w+) lie within ([\d.]+) points(.*?)"
+    r"So are the (\d+) with one run, of which (\d+) lie within ([\d.]+) points"
+)
+
+
+def test_the_finding_on_fedobps_accuracies_is_that_of_its_numbers(
+    fedobp: tuple[Result, ...],
+) -> None:
+    read = FINDING.search(" ".join(RESULTS.split()))
+    assert read is not None
+    numbers = [n for result in fedobp for n in sheet.sheet_of(result, {}).numbers]
+    gaps: dict[tuple[int, bool], list[float]] = {}
+    for number in overview.apart([n for n in numbers if n.kind not in EXACT])[0]:
+        if number.verdict not in UNJUDGED and number.difference is not None:
+            key = (number.seeds, number.verdict == Verdict.REPRODUCED)
+            gaps.setdefault(key, []).append(abs(number.difference))
+    assert set(gaps) == {(1, False), (2, False), (2, True)}
+    once, undecided = gaps[1, False], gaps[2, False]
+    reproduced = len(gaps[2, True])
+    counts = [NUMERALS.index(read[group].lower()) for group in (1, 2, 3)]
+    assert counts == [reproduced, reproduced + len(undecided), len(undecided)]
+    assert float(read[4]) == round(max(undecided), 2)
+    assert int(read[6]) == len(once)
+    assert int(read[7]) == sum(gap <= float(read[8]) for gap in once)
+    pairs = {(f"{n.ours:.2f}", f"{n.printed:.2f}") for n in numbers if n.ours and n.printed}
+    shown = re.findall(r"([\d.]{5}) \((?:reported )?([\d.]{5})\)", read[5])
+    assert shown
+    assert set(shown) <= pairs
