@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite, nan
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ class Trial:
     seeds: tuple[int, ...]
     ids: tuple[str, ...]
 
-    @property
+    @cached_property
     def options(self) -> dict[str, Any]:
         """Return hyper-parameters, and fields of the recipe under dotted names."""
         recipe = dotted(self.cell.json["recipe"])
