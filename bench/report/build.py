@@ -285,6 +285,6 @@ def _book(
         facts.origins(runs),
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
         str(out),
-        facts.findings(request.planned) if request.best else "",
+        facts.documents(request.planned) if request.best else {},
         facts.repository(),
     )

@@ -135,10 +135,10 @@ def readme(text: str, address: str = "") -> Markup:
     html = re.sub(r'<img[^>]*alt="([^"]*)"[^>]*>', r"<em>\1</em>", html)
     if address:
         html = re.sub(
-            r'<a href="(?!https?:|#|[\w-]+/notes\.html)([^"]*)">', rf'<a href="{address}/\1">', html
+            r'<a href="(?!https?:|#|[\w/-]+\.html)([^"]*)">', rf'<a href="{address}/\1">', html
         )
     html = re.sub(
-        r'<a href="(?!https?:|#|[\w-]+/notes\.html)[^"]*">(.*?)</a>', r"\1", html, flags=re.DOTALL
+        r'<a href="(?!https?:|#|[\w/-]+\.html)[^"]*">(.*?)</a>', r"\1", html, flags=re.DOTALL
     )
     html = html.replace(
         "<table>",

@@ -91,8 +91,8 @@ class Book:
     """The folder of records, relative to the report."""
     out: str = "."
     """Where the report is written."""
-    findings: str = ""
-    """What was found over all papers, as Markdown."""
+    documents: Mapping[str, str] = field(default_factory=dict)
+    """What is said of all papers together, as Markdown: findings, and questions."""
     repository: str = ""
     """The web address of the repository, if known."""
 

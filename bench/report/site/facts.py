@@ -170,11 +170,14 @@ def origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def findings(planned: Sequence[Planned]) -> str:
-    """Return the findings over all papers, for a report of all of them."""
-    file = grids.ROOT / "RESULTS.md"
+DOCUMENTS = {"findings": "RESULTS.md", "questions": "QUESTIONS.md"}
+
+
+def documents(planned: Sequence[Planned]) -> dict[str, str]:
+    """Return the texts about all papers, for a report of all of them."""
     whole = {item.paper for item in planned} >= set(grids.printed(grids.ROOT))
-    return file.read_text("utf-8") if whole and file.is_file() else ""
+    files = {name: grids.ROOT / file for name, file in DOCUMENTS.items() if whole}
+    return {name: file.read_text("utf-8") for name, file in files.items() if file.is_file()}
 
 
 def repository() -> str:

@@ -33,6 +33,7 @@ from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
 BASELINE = "fedavg-ft"
+BOARD = "(leaderboard.html)"
 TEMPLATES = Path(__file__).parent / "templates"
 FRAMES = {
     "numbers": numbers.COLUMNS,
@@ -76,8 +77,9 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
             "leaderboard.html", "leaderboard.html.j2", picture=picture, tuned_ft=_baseline(board)
         )
         yield "leaderboard.md", markdown(board)
-    if book.findings:
-        yield page("findings.html", "findings.html.j2", text=_findings(book))
+    for name, text in book.documents.items():
+        html = _document(text, book.repository)
+        yield page(f"{name}.html", "document.html.j2", title=TITLES[name], text=html)
     if book.test:
         yield page("selftest.html", "selftest.html.j2", **_self_test(book.test))
     meanings = {word: text.removeprefix(f"{word}: ") for word, text in formatting.MEANING.items()}
@@ -111,14 +113,14 @@ def _of_paper(
         yield page(f"{summary.paper}/notes.html", "notes.html.j2", s=summary, text=text)
 
 
-def _findings(book: Book) -> Markup:
-    text = re.sub(r"\((\w+)/README\.md", _notes_of, book.findings)
-    return readme(text, book.repository and f"{book.repository}/blob/HEAD/paper_tables")
+TITLES = {"findings": "Findings, and what is not known", "questions": "Questions"}
 
 
-def _notes_of(link: re.Match[str]) -> str:
-    """Return the link to a paper's notes in place of that to its README."""
-    return f"({link[1].replace('_', '-')}/notes.html"
+def _document(text: str, repository: str) -> Markup:
+    """Return a text about all papers, whose links to a paper's README lead to its notes here."""
+    text = text.replace("(RESULTS.md", "(findings.html").replace("(board/README.md)", BOARD)
+    text = re.sub(r"\((\w+)/README\.md", lambda m: f"({m[1].replace('_', '-')}/notes.html", text)
+    return readme(text, repository and f"{repository}/blob/HEAD/paper_tables")
 
 
 def _environment(book: Book, board: Leaderboard | None) -> Environment:
@@ -146,7 +148,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "search": words.search(book, board),
         "paper_name": book.name,
         "tested": book.test,
-        "found": bool(book.findings),
+        "documents": {name: TITLES[name].partition(",")[0] for name in book.documents},
         "board": board,
         "scales": words.SCALES,
         "states": overview.STATES,
