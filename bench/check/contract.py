@@ -330,7 +330,10 @@ def device(case: Situation) -> None:
             case.run(rounds=2, device="meta", stack=stack, sizes=SHORT)
     except (RuntimeError, NotImplementedError) as error:
         text = f"a GPU would have to wait, or tensors of two devices meet: {one_line(error)}"
-        help_ = "make tensors with device=fed.device, and read values through fed.to_host"
+        help_ = (
+            "make tensors with device=fed.device, read values through fed.to_host, and take rows by"
+            " their positions, not by a mask"
+        )
         raise Broken(f"{text}{line_in(error)}; {help_}") from error
 
 

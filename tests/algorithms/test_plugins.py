@@ -20,14 +20,21 @@ from repfl.bench.check import contract
 from repfl.bench.grid import plugins
 from tests.algorithms import toys
 
-FEDDF = Path(__file__).resolve().parents[2] / "bench" / "examples" / "feddf.py"
+EXAMPLES = Path(__file__).resolve().parents[2] / "bench" / "examples"
 FACTS: dict[str, Any] = {"title": "Mine", "paper": "none", "year": 2026, "sends": "as FedAvg"}
 
 
 @pytest.fixture
 def feddf() -> Iterator[None]:
     with plugins.isolated():
-        plugins.load([str(FEDDF)])
+        plugins.load([str(EXAMPLES / "feddf.py")])
+        yield
+
+
+@pytest.fixture
+def unreliable() -> Iterator[None]:
+    with plugins.isolated():
+        plugins.load([str(EXAMPLES / "unreliable.py")])
         yield
 
 
@@ -80,6 +87,54 @@ def test_clusters_may_share_their_body() -> None:
     one = toys.run(SharedBody(IFCA.HP(clusters=1)), model="tiny-bn", rounds=2)
     fedavg = toys.run("fedavg", model="tiny-bn", rounds=2)
     assert toys.gap({"": one.state["theta"][0]}, {"": fedavg.state["theta"]}) < 1e-6
+
+
+@pytest.mark.usefixtures("unreliable")
+@pytest.mark.parametrize("promise", ["stacked", "billed", "unsent", "unreceived", "device"])
+def test_unreliable_keeps_the_contract(promise: str) -> None:
+    said = [wrong for *_, wrong in contract.check("unreliable", [getattr(contract, promise)])]
+    assert said == [""] * 2
+
+
+@pytest.mark.usefixtures("unreliable")
+def test_lost_clients_receive_but_send_nothing_and_others_train_for_unequal_epochs() -> None:
+    how: dict[str, Any] = {"rounds": 4, "dtype": torch.float64, "epochs": 3, "participation": 0.67}
+    run = toys.run("unreliable", {"lost": 0.5}, **how)
+    fed, theta = run.fed, run.fed.new_model()
+    uploads, trained = [], set()
+    for round_ in range(1, 5):
+        fed.begin(round_)
+        draws = {client: fed.rng("lost", client).random() for client in fed.active_ids}
+        stay = [client for client, draw in draws.items() if draw >= 0.5]
+        epochs = [int(fed.rng("epochs", client).integers(1, 4)) for client in stay]
+        uploads.append(len(stay))
+        trained |= set(epochs)
+        sizes = torch.tensor([fed.samples[client] for client in stay], dtype=fed.dtype)
+        ends = []
+        for client, length in zip(stay, epochs, strict=True):
+            with fed.as_active([client]):
+                ends.append(fed.train(theta[None], epochs=length)[0])
+        theta = (sizes / sizes.sum()) @ torch.stack(ends) if ends else theta
+    assert toys.gap({"": theta}, {"": run.state["theta"]}) < 1e-9
+    assert toys.traffic(run, "up_values") == [4 * fed.D * count for count in uploads]
+    assert toys.traffic(run, "down_values") == [4 * fed.D * fed.K] * 4
+    assert 0 < min(uploads) < max(uploads) < fed.K + 1
+    assert len(trained) > 1
+    first = fed.count_correct(fed.new_model().expand(fed.K, -1), "train")[0].sum()
+    assert fed.count_correct(theta.expand(fed.K, -1), "train")[0].sum() > first
+
+
+@pytest.mark.usefixtures("unreliable")
+def test_reliable_clients_are_those_of_fedavg_and_without_any_the_model_stays() -> None:
+    how: dict[str, Any] = {"rounds": 2, "epochs": 2, "model": "tiny-bn"}
+    fedavg = toys.run("fedavg", **how)
+    assert torch.equal(
+        toys.run("unreliable", {"lost": 0.0, "least": 9}, **how).state["theta"],
+        fedavg.state["theta"],
+    )
+    nobody = toys.run("unreliable", {"lost": 1.0}, **how)
+    assert torch.equal(nobody.state["theta"], nobody.fed.new_model())
+    assert toys.traffic(nobody, "up_values") == [0, 0]
 
 
 class Uneven(FedAvg):
