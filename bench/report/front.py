@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import ascii_letters
 
@@ -11,31 +11,22 @@ from matplotlib.figure import Figure as Canvas
 from repfl.bench.report import overview
 from repfl.bench.report.numbers import Number
 from repfl.paper_tables.core.drawing import figure_style
-from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
+from repfl.paper_tables.core.statistics.verdict import Verdict
 
 NAME = "front.png"
 
 
-def judged(numbers: Sequence[Number]) -> list[Number]:
+def shown(numbers: Iterable[Number]) -> list[Number]:
     """Return the accuracies that were re-run at full scale and have a verdict."""
-    return [
-        n
-        for n in numbers
-        if n.kind not in EXACT
-        and n.verdict not in UNJUDGED | {""}
-        and n.in_percent
-        and n.printed is not None
-        and n.ours is not None
-    ]
+    return [each for each in overview.judged(numbers) if each.in_percent]
 
 
 def write(numbers: Sequence[Number], commit: str, out: Path) -> None:
     """Write the picture; nothing if no number was re-run."""
-    shown = judged(numbers)
-    if not shown:
+    if not (points := shown(numbers)):
         (out / NAME).unlink(missing_ok=True)
         return
-    draw(shown, commit).savefig(out / NAME, dpi=160, metadata={"Software": None})
+    draw(points, commit).savefig(out / NAME, dpi=160, metadata={"Software": None})
 
 
 def draw(shown: Sequence[Number], commit: str) -> Canvas:

@@ -203,7 +203,7 @@ class Tally:
     @classmethod
     def of(cls, what: str, numbers: Sequence[Number]) -> Tally:
         given = Counter(number.verdict for number in numbers)
-        single = sum(number.seeds == 1 for number in _judged(numbers))
+        single = sum(number.seeds == 1 for number in judged(numbers))
         return cls(what, len(numbers), {name: given[name] for name in STATES}, single)
 
 
@@ -235,13 +235,13 @@ def summaries(
 def title(summaries: Sequence[Summary]) -> str:
     """Return the finding of the whole report: the outcome of re-running at full scale so far."""
     toy = all(sheet.scale == "smoke" for summary in summaries for sheet in summary.sheets)
-    judged = [number for summary in summaries for number in _judged(summary.numbers)]
-    if not judged:
+    rerun = [number for summary in summaries for number in judged(summary.numbers)]
+    if not rerun:
         exact = [n for s in summaries for n in s.numbers if n.kind in EXACT]
         same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
         match = f"{same} of {len(exact)} numbers that need no training match"
         return f"Toy run: {match}" if toy else f"{match}; no run at full scale yet"
-    printed, filed = apart(judged)
+    printed, filed = apart(rerun)
     parts = [f"{_count(len(printed), 're-run printed number')}: {_outcomes(printed)}"]
     if filed:
         parts.append(f"{_count(len(filed), 're-run value')} of authors' logs: {_outcomes(filed)}")
@@ -284,7 +284,7 @@ def counts(summaries: Sequence[Summary]) -> dict[str, tuple[int, int]]:
     }
 
 
-def _judged(numbers: Iterable[Number]) -> list[Number]:
+def judged(numbers: Iterable[Number]) -> list[Number]:
     """Return the numbers that need training and have a verdict at full scale."""
     return [n for n in numbers if n.kind not in EXACT and n.verdict not in UNJUDGED | {""}]
 

@@ -41,8 +41,8 @@ LEFT_OUT = [
 
 
 def test_every_re_run_number_stands_once_at_its_values_in_its_colour() -> None:
-    assert front.judged([*SHOWN, *LEFT_OUT]) == SHOWN
-    (axes,) = front.draw(front.judged([*SHOWN, *LEFT_OUT]), "abc").axes
+    assert front.shown([*SHOWN, *LEFT_OUT]) == SHOWN
+    (axes,) = front.draw(front.shown([*SHOWN, *LEFT_OUT]), "abc").axes
     points = {
         (float(x), float(y), to_hex(each.get_edgecolor()[0]), len(each.get_facecolor()) > 0)
         for each in axes.collections
