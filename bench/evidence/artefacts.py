@@ -39,9 +39,9 @@ class Artefacts:
     failed: list[str] = field(default_factory=list)
     """The artefacts that could not be made or drawn, by `paper/name`."""
     used: dict[str, Record] = field(default_factory=dict)
-    """Every record and measured line that artefacts were made from."""
-    measured: set[str] = field(default_factory=set)
-    """The cells of measured lines."""
+    """Every record and committed run that artefacts were made from."""
+    committed: set[str] = field(default_factory=set)
+    """The cells of committed runs."""
     evidence: dict[str, CellEvidence] = field(default_factory=dict)
     """By paper, what the artefacts were made from."""
 
@@ -54,11 +54,11 @@ def make(planned: Sequence[Planned], records: Records, root: Path | None = None)
     for paper in dict.fromkeys(item.paper for item in planned):
         items = [item for item in planned if item.paper == paper]
         published = published_by(paper, made)
-        measured = committed_runs.read(paper, items[0].scale, root)
-        made.problems += measured.problems
-        cell_evidence = made.evidence[paper] = CellEvidence(records, measured)
+        committed = committed_runs.read(paper, items[0].scale, root)
+        made.problems += committed.problems
+        cell_evidence = made.evidence[paper] = CellEvidence(records, committed)
         for item in unique(items):
-            _use(item.cell.id, records, measured, made)
+            _use(item.cell.id, records, committed, made)
         for name in dict.fromkeys(item.artefact for item in items):
             selected = [item for item in items if item.artefact == name]
             cells = selection.chosen_items(selected, cell_evidence)
@@ -84,13 +84,13 @@ def _is_complete(paper: str, planned: Sequence[Planned], made: Artefacts) -> boo
     )
 
 
-def _use(cell: str, records: Records, measured: CommittedRuns, made: Artefacts) -> None:
+def _use(cell: str, records: Records, committed: CommittedRuns, made: Artefacts) -> None:
     """Note the record or line that is used for a cell."""
     if (record := records.record(cell)) is not None:
         made.used[cell] = record
-    elif (line := measured.line(cell)) is not None:
+    elif (line := committed.line(cell)) is not None:
         made.used[cell] = line.record
-        made.measured.add(cell)
+        made.committed.add(cell)
 
 
 def published_by(paper: str, made: Artefacts) -> pd.DataFrame:
@@ -239,8 +239,8 @@ def misnamed_rows(planned: Sequence[Planned], results: Sequence[Result]) -> Iter
             continue  # some rows were selected, and the others are rightly empty
         frame = result.frame
         sources = dict(frame.loc[frame["source"] != "", ["row", "source"]].to_numpy()[::-1])
-        measured = set(frame.loc[frame["ours"].notna(), "row"])
-        for row in sorted(sources.keys() - labels - measured):
+        with_ours = set(frame.loc[frame["ours"].notna(), "row"])
+        for row in sorted(sources.keys() - labels - with_ours):
             if spare := (labels & set(frame["row"])) - sources.keys():
                 yield (
                     f"{result.paper}/published/{sources[row]}: row {row!r} is not in the grid's"

@@ -82,20 +82,20 @@ class Records:
 class CellEvidence:
     """The evidence for cells: their stored records, or else the best committed run."""
 
-    def __init__(self, records: Records, measured: CommittedRuns) -> None:
-        self._records, self._measured = records, measured
+    def __init__(self, records: Records, committed: CommittedRuns) -> None:
+        self._records, self._committed = records, committed
         self.rows: dict[str, dict[str, Any]] = {}
         """Rows of the frame `runs` by cell, as far as they are made."""
 
     def record(self, cell: str) -> Record | None:
         if (record := self._records.record(cell)) is not None:
             return record
-        line = self._measured.line(cell)
+        line = self._committed.line(cell)
         return None if line is None else line.record
 
     def line(self, cell: str) -> Line | None:
         """Return the committed run that is used for a cell, if there is no record."""
-        return self._measured.line(cell) if self._records.record(cell) is None else None
+        return self._committed.line(cell) if self._records.record(cell) is None else None
 
     def why_missing(self, cell: str) -> str:
         """Return why there is neither a record nor a line."""
@@ -105,7 +105,7 @@ class CellEvidence:
         """Return those of the named curves of a cell that were committed."""
         if (record := self._records.record(cell)) is not None:
             return self._records.curves(record, names)
-        line = self._measured.line(cell)
+        line = self._committed.line(cell)
         curves = {} if line is None else line.curves
         return {name: curve for name, curve in curves.items() if curve_matches(name, names)}
 
@@ -113,12 +113,12 @@ class CellEvidence:
         """Return each client's counts in the reported round."""
         if (record := self._records.record(cell)) is not None:
             return self._records.counts(record)
-        line = self._measured.line(cell)
+        line = self._committed.line(cell)
         return None if line is None else line.counts
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
         """Return what `reduce` makes of a cell's diagnostics, now or when they were committed."""
         if (record := self._records.record(cell)) is not None:
             return self._records.arrays(record, reduce)
-        line = self._measured.line(cell)
+        line = self._committed.line(cell)
         return {} if line is None else line.arrays.get(reduce.__name__, {})

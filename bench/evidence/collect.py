@@ -70,27 +70,28 @@ def collect(
     artefacts.make(planned, records, root)
     name = contributor or committed_runs.contributor()
     for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
-        measured = committed_runs.read(paper, scale, root)
-        if measured.problems:
+        committed = committed_runs.read(paper, scale, root)
+        if committed.problems:
             raise Corrupt(
-                f"{measured.problems[0]}; mend or remove the file, or its other lines would be lost"
+                f"{committed.problems[0]}; mend or remove the file, or its other lines would be"
+                " lost"
             )
-        before = {line.json["checksum"] for line in measured.lines}
+        before = {line.json["checksum"] for line in committed.lines}
         items = unique(item for item in planned if item.paper == paper)
         versions = {
             item.cell.method: item.cell.version
             for item in items
-            if _add(measured, item, records, name, result)
+            if _add(committed, item, records, name, result)
         }
-        for line in measured.lines:
+        for line in committed.lines:
             if line.record.cell["version"] < versions.get(line.method, 0):
-                measured.remove(line)
-        after = {line.json["checksum"] for line in measured.lines}
+                committed.remove(line)
+        after = {line.json["checksum"] for line in committed.lines}
         if after != before:
-            with writing(measured.file.parent, "folder", ""):
-                committed_runs.write(measured)
+            with writing(committed.file.parent, "folder", ""):
+                committed_runs.write(committed)
         if after:
-            result.files.append((measured.file, len(after - before), len(after & before)))
+            result.files.append((committed.file, len(after - before), len(after & before)))
     return result
 
 
@@ -110,7 +111,7 @@ def _unplanned(planned: Sequence[Planned], store: Store) -> Counter[str]:
 
 
 def _add(
-    measured: CommittedRuns, item: Planned, records: Recorder, contributor: str, result: Collected
+    committed: CommittedRuns, item: Planned, records: Recorder, contributor: str, result: Collected
 ) -> bool:
     """Add one finished cell with the curves and diagnostics that were read; return whether it is
     finished.
@@ -120,7 +121,7 @@ def _add(
         return False
     signed = replace(record, provenance={**record.provenance, "contributor": contributor})
     line = Line(signed, item.column)
-    old = next((each for each in measured.cells.get(line.cell, ()) if each.key == line.key), None)
+    old = next((each for each in committed.cells.get(line.cell, ()) if each.key == line.key), None)
     if old is not None and old.digests != line.digests:
         if _same_conditions(old.record, signed):
             result.conflicts.append(_conflict(old.record, signed))
@@ -132,7 +133,7 @@ def _add(
     if old is not None:
         arrays = {**old.arrays, **arrays}
         line = line if _improves(old, line) else replace(old, curves=line.curves)
-    measured.add(replace(line, arrays=arrays))
+    committed.add(replace(line, arrays=arrays))
     return True
 
 

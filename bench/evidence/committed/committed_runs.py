@@ -72,40 +72,40 @@ def read(paper: str, scale: str, root: Path | None = None) -> CommittedRuns:
     """Read the committed runs of a paper at a scale; none if there is no file. An invalid line
     is left out and reported in `problems`.
     """
-    measured = CommittedRuns(paper, scale, folder_of(paper, root) / f"{scale}.jsonl")
+    runs = CommittedRuns(paper, scale, folder_of(paper, root) / f"{scale}.jsonl")
     try:
-        text = measured.file.read_bytes()
+        text = runs.file.read_bytes()
     except FileNotFoundError:
-        return measured
+        return runs
     except OSError as error:
-        measured.problems.append(f"{measured.file}: cannot be read: {one_line(error)}")
-        return measured
-    fill(measured, text)
-    return measured
+        runs.problems.append(f"{runs.file}: cannot be read: {one_line(error)}")
+        return runs
+    fill(runs, text)
+    return runs
 
 
-def fill(measured: CommittedRuns, content: bytes) -> None:
+def fill(runs: CommittedRuns, content: bytes) -> None:
     """Add the lines of a file's content."""
     for number, text in enumerate(content.splitlines(), start=1):
         try:
             line = parse(text.decode())
-            if any(line.key == other.key for other in measured.cells.get(line.cell, ())):
+            if any(line.key == other.key for other in runs.cells.get(line.cell, ())):
                 raise ValueError(
                     f"cell {line.cell[:12]} stands twice for platform {line.platform} and"
                     f" contributor {line.contributor}"
                 )
-            measured.add(line)
+            runs.add(line)
         except (ValueError, RecursionError) as error:
-            measured.problems.append(f"{measured.file}:{number}: {one_line(error)}; not used")
+            runs.problems.append(f"{runs.file}:{number}: {one_line(error)}; not used")
 
 
-def write(measured: CommittedRuns) -> Path:
+def write(runs: CommittedRuns) -> Path:
     """Replace the file, with its lines sorted by key: the same lines give the same bytes."""
-    lines = sorted(measured.lines, key=lambda line: line.key)
+    lines = sorted(runs.lines, key=lambda line: line.key)
     texts = [json.dumps(line.json, separators=(",", ":")) + "\n" for line in lines]
-    measured.file.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(measured.file, "".join(texts).encode())
-    return measured.file
+    runs.file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(runs.file, "".join(texts).encode())
+    return runs.file
 
 
 def contributor() -> str:

@@ -1,4 +1,4 @@
-"""The runs that tell the noise of a single one: every cell with several measured seeds."""
+"""The runs that tell the noise of a single one: every cell with several committed seeds."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from repfl.paper_tables.core.statistics.intervals import Variance
 @cache
 def fitted(root: Path = grids.ROOT) -> noise.Noise:
     """Return the noise of all committed runs."""
-    return noise.noise_by_pool(measured_runs(root))
+    return noise.noise_by_pool(committed_seeds(root))
 
 
-def measured_runs(root: Path | None = None) -> pd.DataFrame:
+def committed_seeds(root: Path | None = None) -> pd.DataFrame:
     """Return the committed runs of cells with several seeds (columns `noise.RUNS`): accuracies as
     their recipes report them, in percent. The board is left out, since its trials differ in more
     than seeds.
@@ -40,9 +40,9 @@ def measured_runs(root: Path | None = None) -> pd.DataFrame:
 
 def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]]:
     """Yield the runs of one paper and scale. Partitions are equal if their digests are."""
-    measured = committed_runs.read(paper, scale, root)
+    committed = committed_runs.read(paper, scale, root)
     groups: dict[str, dict[int, Line]] = {}
-    for line in filter(None, map(measured.line, measured.cells)):
+    for line in filter(None, map(committed.line, committed.cells)):
         if line.value is not None:
             setting = {**line.record.cell, "column": line.column, "seed": None}
             groups.setdefault(canonical(setting), {})[line.record.cell["seed"]] = line
@@ -56,7 +56,7 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
                 yield (pool, column, line.method, key, *run)
 
 
-def of_line(line: Line, measured: CommittedRuns) -> Variance | None:
+def of_line(line: Line, committed: CommittedRuns) -> Variance | None:
     """Return the noise of runs like a committed one."""
     fixed_partition = line.record.recipe.partition.seed is not None
-    return fitted().get(noise.pool(measured.scale, one_partition=fixed_partition))
+    return fitted().get(noise.pool(committed.scale, one_partition=fixed_partition))

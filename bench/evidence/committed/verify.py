@@ -62,7 +62,7 @@ class Subject:
     record: Record
     line: Line | None = None
     """The committed run that it is read from."""
-    measured: CommittedRuns | None = None
+    committed: CommittedRuns | None = None
     """All committed runs of that file."""
 
     @property
@@ -74,9 +74,9 @@ class Subject:
         """Return how far another platform may move the value: half the width of the 95 % interval
         for the difference of two runs; any distance if too few cells have several seeds.
         """
-        if self.line is None or self.measured is None:
+        if self.line is None or self.committed is None:
             return inf
-        expected = noise.of_line(self.line, self.measured)
+        expected = noise.of_line(self.line, self.committed)
         return float(half_width(expected.variance, expected.df, 2.0)) / 100 if expected else inf
 
 
@@ -155,20 +155,22 @@ def of_committed(
     papers = grids.named(papers, grids.files())
     for paper in papers or list(grids.files()):
         for scale in grids.SCALES:
-            measured = committed_runs.read(paper, scale, root)
-            result.records += len(measured.lines)
-            result.findings += measured.problems
-            planned = {item.cell.id for item in cells_of(paper, scale)} if measured.cells else set()
-            if unplanned := sorted(measured.cells.keys() - planned):
+            committed = committed_runs.read(paper, scale, root)
+            result.records += len(committed.lines)
+            result.findings += committed.problems
+            planned = (
+                {item.cell.id for item in cells_of(paper, scale)} if committed.cells else set()
+            )
+            if unplanned := sorted(committed.cells.keys() - planned):
                 result.notes.append(
-                    f"{measured.file}: {len(unplanned)} cells are of no grid any more, such as"
+                    f"{committed.file}: {len(unplanned)} cells are of no grid any more, such as"
                     f" {unplanned[0][:12]}; not used"
                 )
-            lines = [line for line in measured.lines if line.cell in planned]
-            subjects += [Subject(line.record, line, measured) for line in lines]
+            lines = [line for line in committed.lines if line.cell in planned]
+            subjects += [Subject(line.record, line, committed) for line in lines]
             if stale := sum(not line.currency.current for line in lines):
                 result.notes.append(
-                    f"{measured.file}: stale lines: {stale};"
+                    f"{committed.file}: stale lines: {stale};"
                     f" `repfl plan --stale --scale {scale} --paper {paper}` says why"
                 )
     if not result.records and not result.findings:

@@ -255,7 +255,7 @@ def test_a_broken_line_is_named_and_the_others_are_used(
     made = make(items, Records(Store(tmp_path / "empty")), root)
     (problem,) = made.problems
     assert words in problem
-    assert len(made.measured) >= 2
+    assert len(made.committed) >= 2
     before = path.read_bytes()
     with pytest.raises(Corrupt, match="or its other lines would be lost"):
         collect(items, store, root)
@@ -282,9 +282,9 @@ def test_collected_values_stand_in_for_records(tmp_path: Path) -> None:
     collect(items, store, root)
     without = make(items, Records(Store(tmp_path / "empty")), root)
     assert [r.key for r in without.results] == list(READERS)
-    assert with_records.measured == set()
-    assert without.measured == set(without.used) == set(with_records.used)
-    assert len(without.measured) >= 5
+    assert with_records.committed == set()
+    assert without.committed == set(without.used) == set(with_records.used)
+    assert len(without.committed) >= 5
     assert without.problems == []
     assert forms(without.results) == forms(with_records.results)
     assert sum(path.stat().st_size for path in root.rglob("*.*")) < 300_000
