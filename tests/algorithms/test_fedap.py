@@ -1,10 +1,9 @@
-"""fedap: limiting cases, a plain transcription, bytes."""
+"""fedap: statistics of features, the images of its pretraining, mixing weights."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partialmethod
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from torch import Tensor
 
 from repfl.algorithms import fedap
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.other_clients import subfederation
 from tests.algorithms import plain, toys
 
 BRIEF = {"pretrain_epochs": 2}
@@ -85,48 +83,3 @@ def test_mixing_weights_leave_out_who_sent_nothing() -> None:
     for sent, row in (([1, 0, 1, 0], [0.4, 0, 0.6, 0]), ([1, 0, 0, 0], [1, 0, 0, 0])):
         mixing = fedap.mixing_weights(closeness, torch.tensor(sent).bool(), 0.4)
         assert mixing[0].tolist() == pytest.approx(row, abs=1e-15)
-
-
-def weights(fed: Federation, flat: Tensor, lam: float) -> list[list[float]]:
-    """The mixing matrix, written out."""
-    points = []
-    for client in range(fed.N):
-        found = maps_of(fed, flat, client)
-        ends = found["in1"], found["out2"]
-        points.append([torch.cat([m.mean(1), m.std(1, correction=0)]) for m in ends])
-    matrix = []
-    for i, mine in enumerate(points):
-        distance = [
-            sum(float((a - b).norm()) for a, b in zip(mine, theirs, strict=True))
-            for theirs in points
-        ]
-        total = sum(1 / d for j, d in enumerate(distance) if j != i)
-        matrix.append([lam if i == j else (1 - lam) / d / total for j, d in enumerate(distance)])
-    return matrix
-
-
-def test_fedap_follows_its_plain_transcription() -> None:
-    hp = {"lam": 0.3, "pretrain_epochs": 3, "pretrain_lr": 0.02}
-    run = toys.run("fedap", hp, model="tiny-bn", sizes=(25, 9, 16), dtype=torch.float64)
-    fed = run.fed
-    lone = subfederation(fed, [fedap.pooled_samples(fed, 0.3, "train")])
-    how: dict[str, Any] = {"epochs": 3, "lr": 0.02, "stream": "pretrain"}
-    pretrained, _ = plain.train(lone, fed.new_model().double(), 0, 0, **how)
-    matrix = weights(fed, pretrained, 0.3)
-    shared = fed.params.select(lambda s: "bn" not in s.name)
-    w = [fed.new_model().double() for _ in range(3)]
-    for round_ in (1, 2, 3):
-        ends = [plain.train(fed, w[client], client, round_)[0] for client in range(3)]
-        for i in range(3):
-            w[i] = torch.where(shared, sum(matrix[i][j] * ends[j] for j in range(3)), ends[i])
-    assert plain.apart(torch.stack(w), run.state["w"]) < 1e-9
-
-
-def test_fedap_bills_everything_but_normalisation_and_once_the_preparation() -> None:
-    run = toys.run("fedap", BRIEF, model="tiny-bn", participation=0.5, rounds=2)
-    layout = run.fed.params
-    shared = 4 * 3 * (layout.parameters - int(layout.norm.sum()))
-    channels = 8 + 16
-    assert toys.traffic(run, "up_values") == [shared + 4 * 6 * 2 * channels, shared]
-    assert toys.traffic(run, "down_values") == [shared + 4 * 6 * layout.size, shared]
-    assert toys.traffic(run, "up_codes") == toys.traffic(run, "down_codes") == [0, 0]

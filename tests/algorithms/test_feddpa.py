@@ -111,7 +111,6 @@ PHASES = {"training": "phases", "lam1": 0.3, "lam2": 0.2, "clip": 0.4}
 @pytest.mark.parametrize(
     "hp",
     [
-        {"tau": 0.4, "threshold": "quantile", **JOINT},
         {"tau": 0.1, "threshold": "absolute", **JOINT},
         {"tau": 0.6, "threshold": "quantile", **PHASES},
         {"tau": 0.05, "threshold": "absolute", **PHASES},

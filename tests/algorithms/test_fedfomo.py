@@ -1,4 +1,4 @@
-"""fedfomo: a plain transcription, bytes."""
+"""fedfomo against a plain transcription."""
 
 from __future__ import annotations
 
@@ -54,10 +54,3 @@ def test_fedfomo_follows_its_plain_transcription(validated: bool) -> None:
     assert plain.apart(torch.stack(models), run.state["w"]) < 1e-9
     expected = torch.tensor(affinity, dtype=torch.float64)
     assert plain.apart(expected, run.state["affinity"]) < 1e-9
-
-
-def test_everybody_receives_models_of_others_that_have_uploaded_one() -> None:
-    run = toys.run("fedfomo", {"models": 9}, model="tiny-bn", sizes=SIZES)
-    floats = 4 * run.fed.params.parameters
-    assert toys.traffic(run, "down_values") == [0, 6 * 5 * floats, 6 * 5 * floats]
-    assert toys.traffic(run, "up_values") == [6 * (floats + 4 * 6)] * 3

@@ -1,4 +1,4 @@
-"""fedpac: limiting cases, a plain transcription, bytes."""
+"""fedpac: limiting cases, a plain transcription."""
 
 from __future__ import annotations
 
@@ -137,11 +137,3 @@ def test_centroids_that_nobody_renews_stay() -> None:
         after = run.method.round(state, run.fed)
     assert bool((after["centroids"][~present] == 1).all())
     assert not bool((after["centroids"][present] == 1).all(1).any())
-
-
-def test_fedpac_sends_the_model_two_sets_of_class_means_counts_and_a_variance() -> None:
-    run = toys.run("fedpac", participation=0.5, rounds=2)
-    size, means = run.fed.params.parameters, 4 * 32
-    assert toys.traffic(run, "up_values") == [4 * 3 * (size + 2 * means + 1 + 4)] * 2
-    assert toys.traffic(run, "down_values") == [4 * 3 * size, 4 * 3 * (size + means)]
-    assert toys.traffic(run, "up_codes") == toys.traffic(run, "down_codes") == [0, 0]

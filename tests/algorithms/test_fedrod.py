@@ -24,7 +24,7 @@ def balanced(gamma: float, counts: Tensor) -> plain.Loss:
     return loss
 
 
-@pytest.mark.parametrize("gamma", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("gamma", [0.5, 0.0])
 def test_fedrod_follows_its_plain_transcription(gamma: float) -> None:
     how: dict[str, Any] = {"participation": 0.5, "rounds": 4, "sizes": SIZES}
     run = toys.run("fedrod", {"gamma": gamma}, dtype=torch.float64, **how)

@@ -1,5 +1,5 @@
-"""fedselect: limiting cases, growth of masks, plain transcriptions of both sets of rules, variants,
-bytes.
+"""fedselect: limiting cases, growth of masks, plain transcriptions of both sets of rules, variants;
+for absent clients, too, whom the published code does not know.
 """
 
 from __future__ import annotations
@@ -147,11 +147,9 @@ def transcribed(
 @pytest.mark.parametrize(
     ("hp", "model", "participation"),
     [
-        ({}, "tiny", 1.0),
         ({}, "tiny-bn", 0.5),
         ({"select": "least", "limit": 0.3}, "tiny-bn", 0.5),
         ({"mode": "exact-cut", "limit": 0.3}, "tiny-bn", 1.0),
-        ({"mode": "code", "every": 1, "limit": 0.3}, "tiny", 1.0),
         ({"mode": "code", "every": 2}, "tiny-bn", 0.5),
     ],
     ids=str,
@@ -171,17 +169,6 @@ def test_it_follows_its_plain_transcription(
     assert plain.apart(theta[learnable], run.state["theta"][learnable]) < 1e-9
     assert plain.apart(models, toys.everybody(run)) < 1e-9
     assert bool(masks.any())
-
-
-def test_a_client_with_nothing_to_alternate_trains_plainly() -> None:
-    run = toys.run("fedselect", rounds=1, model="tiny-bn", sizes=toys.EQUAL)
-    fed = run.fed
-    start, learnable = fed.new_model().expand(4, -1), fed.params.learnable
-    half = learnable & (torch.arange(fed.D) % 2 == 0)
-    personal = torch.stack([torch.zeros_like(half), learnable, half, half])
-    end = run.method.local_alt(fed, start, personal, learnable & ~personal)
-    assert torch.equal(end[:2], fed.train(start)[:2])
-    assert not torch.equal(end[2:], fed.train(start)[2:])
 
 
 @pytest.mark.parametrize(
@@ -215,34 +202,3 @@ def test_random_masks_have_the_same_size_as_selected_ones_and_differ_between_cli
         assert torch.equal(chosen, random)
     assert len({tuple(row.tolist()) for row in one.state["mask"]}) == 4
     assert torch.equal(one.state["mask"], again.state["mask"])
-
-
-def test_batch_norm_left_in_evaluation_mode_trains_on_the_statistics_of_the_first_round() -> None:
-    hp = {"every": 1, "limit": 0.3}
-    left, code = (
-        toys.run("fedselect", {"mode": mode, **hp}, model="tiny-bn", rounds=1)
-        for mode in ("code-eval", "code")
-    )
-    assert torch.equal(left.state["w"], code.state["w"])
-    stats, first = left.fed.params.stats, left.state["w"].clone()
-    for run in (left, code):
-        run.step()
-    assert torch.equal(left.state["w"][:, stats], first[:, stats])
-    assert not torch.equal(code.state["w"][:, stats], first[:, stats])
-    assert not torch.equal(left.state["w"][:, ~stats], first[:, ~stats])
-
-
-@pytest.mark.parametrize("mode", ["paper", "code"])
-def test_shared_entries_and_their_bitmap_travel_both_ways(mode: str) -> None:
-    how: dict[str, Any] = {"model": "tiny-bn", "sizes": toys.EQUAL, "rounds": 1}
-    run = toys.run("fedselect", {"mode": mode, "every": 1}, **how)
-    size = run.fed.params.parameters
-    weights = sum(s.size for s in run.fed.params if s.name.endswith("weight"))
-    expected, first = [4 * 4 * size], 4 * -(-(size if mode == "paper" else weights) // 8)
-    for _ in (2, 3):
-        expected.append(4 * (4 * size - int(run.state["mask"].sum())))
-        run.step()
-    for direction in ("up", "down"):
-        assert toys.traffic(run, f"{direction}_values") == expected
-        assert toys.traffic(run, f"{direction}_codes") == [first] * 3
-    assert expected[2] < expected[0]

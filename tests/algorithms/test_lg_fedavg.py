@@ -1,14 +1,13 @@
-"""lg-fedavg: limiting cases, which layers are shared, plain transcription, bytes."""
+"""lg-fedavg: which layers are shared."""
 
 from __future__ import annotations
 
 import pytest
-import torch
 
 from repfl.algorithms import models
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
-from tests.algorithms import plain, toys
+from tests.algorithms import toys
 
 
 def shared_by(hp: dict[str, object], model: str, channels: int = 3, size: int = 32) -> list[str]:
@@ -39,17 +38,3 @@ def test_the_readings_of_the_papers_and_codes_share_these_layers(
 def test_normalisation_goes_with_its_layer() -> None:
     found = shared_by({"shared": "first"}, "tiny-bn", 1, 8)
     assert found == ["conv1.weight", "bn1.weight", "bn1.bias"]
-
-
-@pytest.mark.parametrize("hp", [{}, {"shared": "first"}])
-def test_it_follows_its_plain_transcription(hp: dict[str, str]) -> None:
-    run = toys.run("lg-fedavg", hp, dtype=torch.float64, sizes=(25, 16, 9), momentum=0.9, rounds=3)
-    fed = run.fed
-    upper = fed.params.select(lambda s: s.name.startswith("conv1") if hp else s.head)
-    theta, own = fed.new_model(), [fed.new_model() for _ in range(3)]
-    for round_ in (1, 2, 3):
-        starts = [torch.where(upper, theta, w) for w in own]
-        own = [plain.train(fed, start, c, round_)[0] for c, start in enumerate(starts)]
-        theta = sum(p * w for p, w in zip(plain.weights(fed, [0, 1, 2]), own, strict=True))
-    for w, scored in zip(own, toys.everybody(run), strict=True):
-        assert plain.apart(torch.where(upper, theta, w), scored) < 1e-9

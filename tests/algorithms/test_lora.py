@@ -1,4 +1,4 @@
-"""lora: a plain transcription, bytes, and the vision transformer."""
+"""lora against a plain transcription."""
 
 from __future__ import annotations
 
@@ -63,27 +63,3 @@ def test_lora_follows_its_plain_transcription(shared: str) -> None:
         expected = adapted(clients[i] | server)
         assert plain.apart(fed.params.flatten(expected), scored) < 1e-9
         assert torch.equal(scored[fed.params["conv1.weight"].place], fed.new_model()[:72])
-
-
-@pytest.mark.parametrize("shared", ["both", "a"])
-def test_shared_factors_alone_are_sent(shared: str) -> None:
-    run = toys.run("lora", {"rank": 2, "shared": shared}, model="vit4", sizes=(16, 8), rounds=2)
-    layers = 4 * [(192, 64), (64, 64), (128, 64), (64, 128)]
-    floats = sum(2 * into + (2 * out if shared == "both" else 0) for out, into in layers)
-    for direction in ("up", "down"):
-        assert toys.traffic(run, f"{direction}_values") == [4 * 2 * floats] * 2
-
-
-def test_a_vision_transformer_learns_with_a_frozen_base() -> None:
-    how: dict[str, Any] = {"model": "vit4", "sizes": (40, 40), "lr": 0.05}
-    run = toys.run("lora", {"rank": 4}, rounds=6, **how)
-    fed, scored = run.fed, toys.everybody(run)
-    for flat, index in zip(scored, fed.data.train, strict=True):
-        x, y = fed.data.inputs(index), fed.data.labels[index]
-        before, after = (
-            F.cross_entropy(fed.model.bind(fed.params.unflatten(w))(x), y)
-            for w in (fed.new_model(), flat)
-        )
-        assert after < 0.7 * before
-    frozen = fed.params.norm | fed.params.where(kind="conv")
-    assert torch.equal(scored[0, frozen], fed.new_model()[frozen])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from inspect import getfile
 from os.path import relpath
 from pathlib import Path
@@ -53,6 +54,7 @@ def calls(node: ast.AST | None, name: str) -> bool:
 # -- tolerances ------------------------------------------------------------------------------------
 
 
+@cache
 def asserted_tolerances() -> dict[str, float]:
     """Return the largest difference that each test of tests/references admits, by itself or in a
     function of that folder that it calls.

@@ -84,20 +84,6 @@ def test_a_step_is_the_modules_own_step_statistics_included(known: Callable[...,
             torch.testing.assert_close(tensors[s.name].grad, theirs[s.name].grad)
 
 
-def test_initial_values_depend_on_the_seed_alone(known: Callable[..., Model]) -> None:
-    net, before = known(Net), torch.get_rng_state()
-    assert torch.equal(net.initial(Streams(1)), net.initial(Streams(1)))
-    assert not torch.equal(net.initial(Streams(1)), net.initial(Streams(2)))
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_one_sample_leaves_the_statistics_alone(known: Callable[..., Model]) -> None:
-    net = known(Net)
-    params = net.params.unflatten(net.initial(Streams(0)))
-    assert net.bind(params, training=True)(torch.ones(1, 1, 8, 8)).isfinite().all()
-    assert not params["norm.running_mean"].any()
-
-
 @pytest.mark.parametrize("method", ["fedap", "floco", "pfedfda"])
 def test_methods_that_look_into_a_model_run_on_a_plain_module(
     method: str, known: Callable[..., Model]

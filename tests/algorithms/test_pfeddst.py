@@ -1,6 +1,4 @@
-"""pfeddst: scores, selection, limiting cases, a plain transcription, bytes, the figure-2
-diagnostic.
-"""
+"""pfeddst: scores, limiting cases, a plain transcription, the figure-2 diagnostic."""
 
 from __future__ import annotations
 
@@ -150,36 +148,6 @@ def test_pfeddst_follows_its_plain_transcription(
     )
 
 
-def test_pfeddst_bills_extractors_headers_and_probes() -> None:
-    run = toys.run("pfeddst", {"degree": 2})
-    size, head, clients = run.fed.D, int(run.fed.params.head.sum()), run.fed.N
-    parts = {
-        "extractor": 2 * (size - head) * clients,
-        "header": head * clients * (clients - 1),
-        "probe": 2 * (size + 1) * clients,
-    }
-    for part, floats in parts.items():
-        assert peers.notes(run, f"bytes/{part}") == [4.0 * floats] * 3
-    total = 4.0 * sum(parts.values())
-    # everybody tells everybody the loss of the common model
-    first = total + 4.0 * clients * (clients - 1)
-    for way in ("up", "down"):
-        assert toys.traffic(run, f"{way}_values") == [first, total, total]
-
-
-@pytest.mark.parametrize(
-    ("hp", "header", "probe"),
-    [({"selection": "random"}, 0, 0), ({"selection": "header"}, 1, 0), ({"alpha": 0.0}, 1, 0)],
-)
-def test_pfeddst_sends_only_what_its_selection_reads(
-    hp: dict[str, Any], header: int, probe: int
-) -> None:
-    run = toys.run("pfeddst", hp | {"degree": 2})
-    body, head = int((~run.fed.params.head).sum()), int(run.fed.params.head.sum())
-    assert toys.traffic(run, "up_values") == [4.0 * (2 * body * 6 + header * head * 30)] * 3
-    assert peers.notes(run, "bytes/probe") == [0.0] * 3
-
-
 @pytest.mark.parametrize("selection", ["header", "random"])
 def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(
     selection: str,
@@ -200,8 +168,3 @@ def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(
     own = {row[:3]: row[3] / row[4] for row in run.counts}
     assert own[3, "start", 0] == worth[0]
     assert run.arrays["peers"].sum(1).tolist() == [6] * 6
-
-
-def test_class_overlap_of_chosen_peers_is_noted() -> None:
-    run = toys.run("pfeddst", {"degree": 2}, sizes=peers.SIZES)
-    assert all(0 < value < 1 for value in peers.notes(run, "overlap"))

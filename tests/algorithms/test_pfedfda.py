@@ -1,9 +1,10 @@
-"""pFedFDA: limiting cases, a plain transcription, bytes."""
+"""pFedFDA by its paper's rules: limiting cases, a plain transcription. FL-bench's are compared with
+FL-bench.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -68,16 +69,13 @@ def lda(means: Tensor, cov: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
     return weight, -0.5 * torch.diag(means @ weight.T) + torch.log(prior)
 
 
-def statistics(
-    feats: Tensor, labels: Tensor, means_g: Tensor, rare: int, centre: bool
-) -> tuple[Tensor, Tensor]:
+def statistics(feats: Tensor, labels: Tensor, means_g: Tensor, rare: int) -> tuple[Tensor, Tensor]:
     means, rows = means_g.clone(), []
     for c in sorted(set(labels.tolist())):
         part = feats[labels == c]
-        common = len(part) > rare
-        if common:
+        if len(part) > rare:
             means[c] = part.mean(0)
-        rows.append(part - (part.mean(0) if common or not centre else means_g[c]))
+        rows.append(part - part.mean(0))
     centred = torch.cat(rows) if rows else feats
     eye = torch.eye(feats.shape[1], dtype=feats.dtype)
     return means, centred.T @ centred / max(len(centred) - 1, 1) + 1e-4 + eye
@@ -103,15 +101,11 @@ def adapted(
     cov_g: Tensor,
     t: int,
     rare: int,
-    flbench: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     parts = split(labels, fed.streams.at("method/folds", t).random(len(labels)), fed.classes)
     beta = torch.zeros(2, dtype=torch.float64)
     if min(map(len, parts)) >= 2:
-        fits = [
-            statistics(feats[parts[1 - f]], labels[parts[1 - f]], means_g, 2 * flbench, flbench)
-            for f in (0, 1)
-        ]
+        fits = [statistics(feats[part], labels[part], means_g, 0) for part in parts[::-1]]
 
         def loss(b: Tensor) -> Tensor:
             total = torch.zeros((), dtype=torch.float64)
@@ -123,11 +117,11 @@ def adapted(
             return total[None]
 
         beta = box_bfgs.minimise(loss, torch.full((1, 2), 0.5, dtype=torch.float64))[0][0]
-    means, cov = statistics(feats, labels, means_g, rare, flbench)
+    means, cov = statistics(feats, labels, means_g, rare)
     return beta[0] * means + (1 - beta[0]) * means_g, beta[1] * cov + (1 - beta[1]) * cov_g, beta
 
 
-def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tensor]:
+def transcription(fed: Federation, rounds: int) -> dict[str, Tensor]:
     """pFedFDA client by client, everybody in every round."""
     theta, d = fed.new_model().double(), fed.params.head_weight.shape[1]
     means_g = torch.from_numpy(fed.streams.at("method/means", 0).random((fed.classes, d)))
@@ -135,13 +129,9 @@ def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tens
     everyone, labels_of = range(fed.N), [fed.data.labels[part] for part in fed.data.train]
     priors = [torch.bincount(y, minlength=fed.classes).double() / len(y) + EPS for y in labels_of]
     priors = [p / p.sum() for p in priors]
-    betas = torch.full((fed.N, 2), 0.5, dtype=torch.float64)
     for t in range(1, rounds + 1):
         ends, fits = [], []
         for i in everyone:
-            if flbench:
-                ends.append(plain.train(fed, theta, i, t)[0])
-                continue
             flat, feats, labels = theta.clone(), [], []
             p = plain.named(fed, flat)
             p["fc2.weight"][:], p["fc2.bias"][:] = lda(means_g, cov_g, priors[i])
@@ -152,41 +142,28 @@ def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tens
                 flat[~fed.params.head] -= fed.protocol.lr * grad[~fed.params.head]
             ends.append(flat)
             seen = torch.cat(feats), torch.cat(labels), priors[i]
-            fits.append(adapted(fed, *seen, means_g, cov_g, t, 0, flbench))
+            fits.append(adapted(fed, *seen, means_g, cov_g, t, 0))
         theta = sum(p * end for p, end in zip(share, ends, strict=True))
-        if not flbench:
-            means_g = sum(p * fit[0] for p, fit in zip(share, fits, strict=True))
-            cov_g = sum(p * fit[1] for p, fit in zip(share, fits, strict=True))
-            betas = torch.stack([fit[2] for fit in fits])
+        means_g = sum(p * fit[0] for p, fit in zip(share, fits, strict=True))
+        cov_g = sum(p * fit[1] for p, fit in zip(share, fits, strict=True))
+        betas = torch.stack([fit[2] for fit in fits])
     scored = []
     for i in everyone:
         flat = theta.clone()
         p = plain.named(fed, flat)
         feats = plain.features(p, fed.data.inputs(fed.data.train[i]), train=False)
         seen = feats, labels_of[i], priors[i]
-        means, cov, _ = adapted(fed, *seen, means_g, cov_g, rounds, 2, flbench)
+        means, cov, _ = adapted(fed, *seen, means_g, cov_g, rounds, 2)
         p["fc2.weight"][:], p["fc2.bias"][:] = lda(means, cov, priors[i])
         scored.append(flat)
     found = {"theta": theta, "means": means_g, "cov": cov_g, "beta": betas}
     return found | {"scored": torch.stack(scored)}
 
 
-@pytest.mark.parametrize("compat", ["paper", "flbench"])
-def test_pfedfda_follows_its_plain_transcription(compat: str) -> None:
-    run = toys.run("pfedfda", {"compat": compat}, sizes=SIZES, dtype=torch.float64, stack=4)
-    expected = transcription(run.fed, 3, compat == "flbench")
-    shared = ~run.fed.params.head if compat == "paper" else run.fed.params.learnable
-    assert plain.apart(expected["theta"][shared], run.state["theta"][shared]) < 1e-9
+def test_pfedfda_follows_its_plain_transcription() -> None:
+    run = toys.run("pfedfda", sizes=SIZES, dtype=torch.float64, stack=4)
+    expected, body = transcription(run.fed, 3), ~run.fed.params.head
+    assert plain.apart(expected["theta"][body], run.state["theta"][body]) < 1e-9
     for name in ("means", "cov", "beta"):
         assert plain.apart(expected[name], run.state[name]) < 1e-9
     assert plain.apart(expected["scored"], toys.everybody(run)) < 1e-9
-
-
-def test_the_benchmarks_participants_arrive_with_a_linear_head_and_score_with_another() -> None:
-    run, plain = (
-        toys.run(name, hp, evaluation={"points": ("start", "post_agg")})
-        for name, hp in (("pfedfda", {"compat": "flbench"}), ("fedavg", {}))
-    )
-    start, scored = ([row for row in r.rows if row[1] == "start/mean"] for r in (run, plain))
-    assert start == scored
-    assert not torch.equal(toys.everybody(run), toys.everybody(plain))

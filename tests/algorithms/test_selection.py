@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from repfl.algorithms import models
 from repfl.algorithms.engine.params import count_true
 from repfl.algorithms.math.masks import topk_mask, topk_threshold
+from repfl.algorithms.math.sparse import erk_counts
 
 
 @pytest.mark.parametrize("kinds", [2, 5, 1000], ids=["mostly ties", "some ties", "hardly any"])
@@ -42,3 +44,11 @@ def test_the_least_of_the_largest_is_the_kth_largest(kinds: int) -> None:
     for count in (1, 2, 150, 299, 300):
         least = scores.topk(count, dim=1, sorted=False).values.amin(1, keepdim=True)
         assert torch.equal(least, topk_threshold(scores, count))
+
+
+@pytest.mark.parametrize("density", [0.2, 0.5, 0.9, 1.0])
+def test_erk_spends_its_budget_on_any_model(density: float) -> None:
+    layout = models.build("tiny-bn", channels=1, size=8, classes=4).params
+    found = erk_counts(layout, density)
+    assert sum(found.values()) == pytest.approx(density * layout.parameters, abs=len(found))
+    assert set(found) == {s.name for s in layout if s.kind != "stat"}

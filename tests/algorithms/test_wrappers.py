@@ -134,11 +134,6 @@ def test_who_drops_out_neither_trains_nor_costs_anything() -> None:
     assert run.fed.active_ids == run.fed.sampled == [0, 1, 2, 3]
 
 
-def test_without_drop_outs_nothing_changes() -> None:
-    one, two = stepped("fedala+dropout", {"dropout_share": 0.0})[0], stepped("fedala")[0]
-    assert all(torch.equal(value, two.state[name]) for name, value in one.state.items())
-
-
 def test_the_first_wrapper_is_the_nearest_to_the_method() -> None:
     """Noise is added first: compressed afterwards, it leaves most entries alone."""
     hp = {"dp_noise": 1.0, "compress_share": 0.1}
