@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain
 
 Batches = list[tuple[Tensor, Tensor]]
@@ -39,6 +40,14 @@ class Exact(Tensor):
 
 def exact(batches: Batches) -> Batches:
     return [(x.as_subclass(Exact), y) for x, y in batches]
+
+
+def rounds(run: Run, count: int) -> Iterator[int]:
+    """The rounds of a run that has had its first, each when it is over."""
+    for round_ in range(1, count + 1):
+        if round_ > 1:
+            run.step()
+        yield round_
 
 
 def epochs(fed: Federation, client: int, round_: int, stream: str = "batches") -> Passes:

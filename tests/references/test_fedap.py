@@ -31,7 +31,7 @@ from repfl.algorithms.core.other_clients import subfederation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
-from tests.references.loaders import Batches, exact
+from tests.references.loaders import Batches, exact, rounds
 
 SIZES, PRETRAINING, LAM = (25, 7, 40, 16), 3, 0.3
 
@@ -86,11 +86,11 @@ def prepare(theirs: Any, fed: Federation, monkeypatch: pytest.MonkeyPatch) -> Te
     return torch.from_numpy(theirs.client_weight)
 
 
-def ours(rounds: int) -> tuple[Any, Tensor]:
+def ours() -> tuple[Any, Tensor]:
     """Our run, and its mixing weights."""
     hp = {"lam": LAM, "pool": "all", "pretrain_epochs": PRETRAINING, "pretrain_lr": 0.05}
     where: dict[str, Any] = {"shape": (1, 28, 28), "clients_data": toys.data(SIZES, classes=11)}
-    how = {"dtype": torch.float64, "rounds": rounds, "lr": 0.05}
+    how = {"dtype": torch.float64, "rounds": 1, "lr": 0.05}
     run = toys.run("fedap", hp, model="lenet5", sizes=SIZES, **how, **where)
     return run, fedap.mixing_weights(run.state["closeness"], run.state["seen"], LAM)
 
@@ -98,14 +98,12 @@ def ours(rounds: int) -> tuple[Any, Tensor]:
 def test_fedap_is_the_authors_code(
     theirs: Callable[[Federation], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, mixing = ours(rounds=1)
+    run, mixing = ours()
     fed, algorithm = run.fed, theirs(run.fed)
     of_all = pytorch(var=lambda x, dim: torch.var(x, dim, correction=0))
     monkeypatch.setattr(importlib.import_module("alg.fedap"), "torch", of_all)
     assert plain.apart(prepare(algorithm, fed, monkeypatch), mixing) < 1e-9
-    for round_ in (1, 2, 3):
-        if round_ > 1:
-            run.step()
+    for round_ in rounds(run, 3):
         for client in range(fed.N):
             batches = plain.batches(fed, client, round_, fed.protocol.epochs)
             algorithm.client_train(client, exact(batches), round_)
@@ -117,6 +115,6 @@ def test_fedap_is_the_authors_code(
 def test_fedap_with_the_authors_variances_of_batches_mixes_almost_alike(
     theirs: Callable[[Federation], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, mixing = ours(rounds=1)
+    run, mixing = ours()
     found = prepare(theirs(run.fed), run.fed, monkeypatch)
     assert 1e-9 < plain.apart(found, mixing) < 1e-2

@@ -29,7 +29,7 @@ from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets, scripts
 from tests.references.conftest import Get
-from tests.references.loaders import epochs
+from tests.references.loaders import epochs, rounds
 
 SIZES = (25, 16, 9, 12, 30, 8)
 PROTOCOL: dict[str, Any] = {"lr": 0.1, "lr_decay": 0.1, "momentum": 0.7, "weight_decay": 0.03}
@@ -95,12 +95,10 @@ def test_fedbabu_is_the_authors_code(theirs: Script, model: str) -> None:
     how = {"model": model, "sizes": SIZES, "dtype": torch.float64, "rounds": 1, **PROTOCOL}
     run = toys.run("fedbabu", {"epochs": 0}, **how)
     net = nets.KINDS[model](run.fed, "linear")
-    rounds, tune = theirs(run, nets.load(run.fed, net, run.fed.new_model(), name))
-    assert len(rounds) == run.fed.rounds
-    for round_, scored in enumerate(rounds):
-        if round_:
-            run.step()
-        assert plain.apart(scored, toys.everybody(run)) < 1e-9
+    scored, tune = theirs(run, nets.load(run.fed, net, run.fed.new_model(), name))
+    assert len(scored) == run.fed.rounds
+    for round_ in rounds(run, len(scored)):
+        assert plain.apart(scored[round_ - 1], toys.everybody(run)) < 1e-9
     lr = run.fed.lr
     for part, rates in {"model": (lr, lr), "body": (lr, 0.0), "head": (0.0, lr)}.items():
         run.method = build("fedbabu", {"epochs": 5, "part": part})

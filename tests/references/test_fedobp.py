@@ -31,6 +31,7 @@ from repfl.algorithms.engine.batches import Schedule, plan_batches
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
+from tests.references.loaders import rounds
 
 SQUARED, FIRST = ("uglyghost/FedOBP_CODE", "d433fcd"), ("uglyghost/FedOBP", "b55d0fa")
 FOREIGN = {
@@ -154,10 +155,8 @@ def follow(method: str, hp: dict[str, Any], title: str, options: dict[str, Any])
     """Largest disagreement over some rounds of ours and theirs side by side."""
     run = toys.run(method, hp, rounds=1, **PROTOCOL, **SGD)
     server, found = their_server(run.fed, title, options), []
-    for round_ in range(1, ROUNDS + 1):
-        if round_ > 1:
-            run.step()
-            assert run.fed.logged["personal"] > 0
+    for round_ in rounds(run, ROUNDS):
+        assert round_ == 1 or run.fed.logged["personal"] > 0
         server.selected_clients = run.fed.sampled
         server.train_one_round()
         found.append(disagreement(run, server))

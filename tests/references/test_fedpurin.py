@@ -29,7 +29,7 @@ from repfl.algorithms.engine.rng import Streams
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
-from tests.references.loaders import Passes, epochs
+from tests.references.loaders import Passes, epochs, rounds
 
 Scored = dict[str, Tensor]
 SIZES, ROUNDS, BETA, TAU, LAMDA = (12, 7, 24, 1, 9, 17), 5, 3, 0.5, 0.8
@@ -145,9 +145,7 @@ def first_round(
 
 def agree(run: Run, theirs: Fling, scored: Scored) -> None:
     """Hold our rounds, the first of which is over, against theirs."""
-    for round_ in range(1, ROUNDS + 1):
-        if round_ > 1:
-            run.step()
+    for round_ in rounds(run, ROUNDS):
         theirs.train(round_)
         assert run.fed.trained is not None
         assert plain.apart(theirs.models(run.fed.active_ids, theirs.dense), run.fed.trained) < 1e-9

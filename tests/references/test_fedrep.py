@@ -33,7 +33,7 @@ from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets, scripts
 from tests.references.conftest import Get
-from tests.references.loaders import epochs
+from tests.references.loaders import epochs, rounds
 
 ROUNDS, SIZES = 5, (25, 16, 9, 12, 30, 8)
 PROTOCOL: dict[str, Any] = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "weight_decay": 1e-4}
@@ -133,11 +133,9 @@ def theirs(
 def test_fedrep_is_the_authors_code(theirs: Script, weighting: str, dataset: str) -> None:
     hp = {"body_epochs": 1, "newcomer": "global"}
     run = toys.run("fedrep", hp, rounds=1, weighting=weighting, **PROTOCOL)
-    *rounds, tuned = theirs(run, dataset)
-    assert len(rounds) == ROUNDS
-    for round_, scored in enumerate(rounds):
-        if round_:
-            run.step()
-        assert plain.apart(scored, toys.everybody(run)) < 1e-9
+    *scored, tuned = theirs(run, dataset)
+    assert len(scored) == ROUNDS
+    for round_ in rounds(run, ROUNDS):
+        assert plain.apart(scored[round_ - 1], toys.everybody(run)) < 1e-9
     run.method = build("fedrep", hp | {"final_epochs": 10})
     assert plain.apart(tuned, toys.everybody(run)) < 1e-9

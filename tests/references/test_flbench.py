@@ -1,4 +1,4 @@
-"""Twelve methods by FL-bench's rules, and its draw of participants, against FL-bench itself.
+"""Methods by FL-bench's rules, and its draw of participants, against FL-bench itself.
 
 The logs of FedOBP's authors are of it. How its experiments run here is said in `flbench.py`. Not
 compared: BN and FLOCO+.
@@ -17,8 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import State
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
+from repfl.algorithms.fedala import FedALA, draw_subset
 from repfl.algorithms.fedbabu import FedBABU
 from repfl.algorithms.math.gaussian import folds
 from tests.algorithms import plain, toys
@@ -59,19 +61,6 @@ def test_apfl_by_flbenchs_rules_is_flbench(bench: Bench) -> None:
     assert alphas.unique().numel() > 3
 
 
-@pytest.mark.parametrize("detach", [True, False])
-def test_flute_by_flbenchs_rules_is_flbench(bench: Bench, detach: bool) -> None:
-    """As it is, and without its defect: features that stay attached to the body."""
-    hp = {"mode": "flbench", "body_epochs": 1, "detach": detach, "newcomer": "global"}
-    run = ours("flute", hp, sizes=toys.RAGGED)
-    server = bench("flute", "FLUTEServer", run)
-    model = importlib.import_module("src.utils.models").DecoupledModel
-    model.get_last_features.__defaults__ = (detach,)
-    server.train()
-    assert alike(server, run)
-    assert plain.apart(scored(server, run.fed), toys.everybody(run)) < 1e-9
-
-
 def test_floco_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Endpoints start and points of the simplex are drawn as ours; projection, places and training
     are FL-bench's.
@@ -103,22 +92,30 @@ def test_floco_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
     assert plain.apart(new_ends, run.state["ends"]) < 1e-9
 
 
+FEW = {"participation": 0.34, "rounds": 4}
+"""Somebody never takes part, and has the average of the others' personal layers."""
+FLUTE = {"mode": "flbench", "body_epochs": 1}
+
+
 @pytest.mark.parametrize(
-    ("method", "name", "kind", "hp"),
+    ("method", "name", "kind", "hp", "protocol"),
     [
-        ("lg-fedavg", "lgfedavg", "LGFedAvgServer", {"shared": "first"}),
-        ("fedper", "fedper", "FedPerServer", {}),
-        ("fedrep", "fedrep", "FedRepServer", {}),
+        ("lg-fedavg", "lgfedavg", "LGFedAvgServer", {"shared": "first"}, FEW),
+        ("fedper", "fedper", "FedPerServer", {}, FEW),
+        ("fedrep", "fedrep", "FedRepServer", {}, FEW),
+        # as it is, and without its defect: features that stay attached to the body
+        ("flute", "flute", "FLUTEServer", FLUTE | {"detach": True}, {}),
+        ("flute", "flute", "FLUTEServer", FLUTE | {"detach": False}, {}),
     ],
 )
 def test_methods_that_average_a_part_are_flbench(
-    bench: Bench, method: str, name: str, kind: str, hp: dict[str, Any]
+    bench: Bench, method: str, name: str, kind: str, hp: dict[str, Any], protocol: dict[str, Any]
 ) -> None:
-    """Here somebody never takes part, and has the average of the others' personal layers."""
-    few = {"sizes": toys.RAGGED, "participation": 0.34, "rounds": 4}
-    run = ours(method, {"newcomer": "global", **hp}, **few)
-    assert not bool(run.state["seen"].all())
+    run = ours(method, {"newcomer": "global", **hp}, sizes=toys.RAGGED, **protocol)
+    assert not protocol or not bool(run.state["seen"].all())
     server = bench(name, kind, run)
+    model = importlib.import_module("src.utils.models").DecoupledModel
+    model.get_last_features.__defaults__ = (hp.get("detach", True),)
     server.train()
     assert alike(server, run)
     assert plain.apart(scored(server, run.fed), toys.everybody(run)) < 1e-9
@@ -210,3 +207,107 @@ def test_methods_that_tune_before_scoring_are_flbench(
     if isinstance(method, DecayedHead):
         defined = ours("fedbabu", {"epochs": 3}, sizes=SIZES)
         assert plain.apart(tuned, toys.everybody(defined)) > 1e-3
+
+
+# -- departures ------------------------------------------------------------------------------------
+
+ALPHA = 0.3
+
+
+@pytest.mark.parametrize("decay", [ALPHA, 0.0])
+def test_feddyn_is_flbench_with_alpha_as_weight_decay(bench: Bench, decay: float) -> None:
+    """Without it, FL-bench's loss has the linear terms alone."""
+    run = ours("feddyn", {"alpha": ALPHA}, sizes=SIZES, weight_decay=0.0)
+    server = bench("feddyn", "FedDynServer", run, alpha=ALPHA, max_grad_norm=1e9)
+    worker = server.trainer.worker
+    for state in (worker.optimizer.state_dict(), worker.init_optimizer_state):
+        state["param_groups"][0]["weight_decay"] = decay
+    server.train()
+    distance = plain.apart(average(server, run), run.state["theta"])
+    assert distance < 1e-9 if decay else distance > 1e-3
+    assert decay == 0 or plain.apart(server.nabla, run.state["h_own"]) < 1e-9
+    other = toys.run("fedavg", sizes=SIZES, dtype=torch.float64)
+    assert plain.apart(run.state["theta"], other.state["theta"]) > 1e-3
+
+
+SHARED: dict[str, Any] = {"worker": "shared", "subset": "random"}
+
+
+def picked(monkeypatch: pytest.MonkeyPatch, server: Any, run: Any) -> None:
+    """Let FL-bench search on our random subsets."""
+
+    def shuffle(held: list[int]) -> None:
+        run.fed.round = server.current_epoch + 1
+        subset = draw_subset(run.fed, server.trainer.worker.client_id, 0.8, "random")
+        first = [held[i] for i in subset]
+        held.sort(key=lambda index: first.index(index) if index in first else len(first))
+
+    client = importlib.import_module("src.client.fedala")
+    monkeypatch.setattr(client, "random", SimpleNamespace(shuffle=shuffle))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_fedala_with_one_worker_for_all_is_flbench(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, momentum: float
+) -> None:
+    """Its random subsets are ours; scored models agree for the client whom FL-bench scores first,
+    since scoring moves its worker on.
+
+    It keeps momentum from a client's last round, in this method alone. Ours does not, so where
+    there is momentum, that is forgotten here.
+    """
+    run: Any = ours("fedala", SHARED, sizes=SIZES, momentum=momentum)
+    server = bench("fedala", "FedALAServer", run)
+    worker = server.trainer.worker
+    if momentum:
+        package = worker.package
+        monkeypatch.setattr(worker, "package", lambda: package() | {"optimizer_state": {}})
+
+    picked(monkeypatch, server, run)
+    server.train()
+    held = nets.join(run.fed, worker.model.state_dict(), theirs)
+    weights = torch.cat([part.flatten() for part in worker.weights])
+    assert plain.apart(average(server, run), run.state["theta"]) < 1e-9
+    assert plain.apart(held, run.state["w"][0]) < 1e-9
+    assert plain.apart(weights, run.state["weights"][0]) < 1e-9
+    assert int((run.state["weights"] < 1).sum()) > 50
+    assert plain.apart(scored(server, run.fed, 1), toys.everybody(run)[:1]) < 1e-9
+
+
+class MovedByScoring(FedALA):
+    """The worker serves clients at scoring as it does in training, so it is another one for the
+    next of them, and for the next round.
+
+    The first client leaves it with the global model's lower layers. So the second finds no
+    difference in the first tensor, takes the global model and searches nothing; and so do all after
+    it.
+    """
+
+    def round(self, state: State, fed: Federation) -> State:
+        worker, rows = super().round(state, fed), []
+        for client in range(fed.N):
+            with fed.as_active([client]):
+                theta = worker["theta"][None]
+                worker["w"], worker["weights"], _ = self.aggregate(worker, fed, theta)
+                rows.append(worker["w"])
+        return worker | {"scored": torch.cat(rows)}
+
+    def client_params(self, state: State, fed: Federation) -> Tensor:
+        return state["scored"][fed.active]
+
+
+def test_scoring_moves_flbenchs_worker_on_so_all_but_the_first_are_scored_with_the_global_model(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: Any = ours(MovedByScoring(FedALA.HP(**SHARED)), {}, sizes=SIZES, momentum=0.0)
+    server, fed = bench("fedala", "FedALAServer", run, test={"interval": 1}), run.fed
+    seen = watched(server, fed)
+    picked(monkeypatch, server, run)
+    server.train()
+    theta, models = average(server, run), torch.stack(seen[-fed.N :])
+    assert len(seen) == run.round * fed.N
+    assert plain.apart(theta, run.state["theta"]) < 1e-9
+    assert plain.apart(models, toys.everybody(run)) < 1e-9
+    assert models[1:].equal(theta.expand(fed.N - 1, -1))
+    unmoved = toys.everybody(ours("fedala", SHARED, sizes=SIZES, momentum=0.0))
+    assert plain.apart(models[1:], unmoved[1:]) > 1e-3

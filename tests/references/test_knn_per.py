@@ -15,14 +15,22 @@ import pytest
 import torch
 from torch import Tensor
 
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
-from tests.algorithms.test_knn_per import predicted
 
 if TYPE_CHECKING:
     from tests.references.conftest import Get
 
 SIZES = (25, 16, 40)
 WIDTH, CLASSES = 32, 4
+
+
+def predicted(run: Run) -> list[Tensor]:
+    """The logits of all clients on their test samples, as scoring has them."""
+    fed, logits = run.fed, [[] for _ in range(run.fed.N)]  # type: ignore[var-annotated]
+    with fed.as_active(range(fed.N)):
+        fed.scores.count_correct(run.scored_models(), "test", fed.active_ids, logits)
+    return [torch.cat(rows) for rows in logits]
 
 
 class Index:

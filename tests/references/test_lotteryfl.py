@@ -32,7 +32,7 @@ from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
-from tests.references.loaders import entire
+from tests.references.loaders import entire, rounds
 
 SIZES = (25, 7, 40, 1, 16)
 
@@ -119,9 +119,7 @@ def test_lotteryfl_by_the_codes_options_is_the_authors_code(
     run = toys.run("lotteryfl", hp, **how, **protocol)
     fed, theirs, pruned = run.fed, Lottery(run.fed, 0.5, 100 * share, target), set()
     prunable = fed.params.select(lambda s: s.name.endswith("weight"))
-    for round_ in range(1, 10):
-        if round_ > 1:
-            run.step()
+    for _ in rounds(run, 9):
         ends = theirs.round()
         assert fed.trained is not None
         assert plain.apart(ends, fed.trained) < 1e-9

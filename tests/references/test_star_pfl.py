@@ -33,7 +33,7 @@ from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
-from tests.references.loaders import exact
+from tests.references.loaders import exact, rounds
 
 CODE: dict[str, Any] = {"masked": "weights", "cap": 0.7, "early": 6, "halving": "code"}
 EPOCHS, ROUNDS = 7, 12
@@ -130,9 +130,7 @@ def test_star_pfl_by_the_codes_options_is_the_authors_code(
     protocol |= {"participation": participation, "evaluation": {"every": 0}}
     run = toys.run("star-pfl", hp, **how, **protocol)
     fed, theirs = run.fed, fedstar(run.fed, server, client)
-    for round_ in range(1, ROUNDS + 1):
-        if round_ > 1:
-            run.step()
+    for _ in rounds(run, ROUNDS):
         round_of(theirs, fed)
         ends = [nets.join(fed, theirs.client_model[c].state_dict()) for c in fed.active_ids]
         average = nets.join(fed, theirs.server_model.state_dict())
