@@ -67,14 +67,6 @@ def official(*urls: str, content: bytes = CONTENT, name: str = "file.bin") -> Fi
     return File(name, urls, f"md5:{hashlib.md5(content).hexdigest()}")
 
 
-def test_a_file_is_fetched_once(server: Server, tmp_path: Path) -> None:
-    server.files["a"] = CONTENT
-    for _ in range(2):
-        assert prepare.fetch(official(server.url("a")), tmp_path).read_bytes() == CONTENT
-    assert server.requests == ["/a"]
-    assert [path.name for path in tmp_path.iterdir()] == ["file.bin"]
-
-
 @pytest.mark.parametrize(
     ("content", "cut", "words"),
     [(CONTENT, 300_000, "the connection ended early"), (CONTENT[:-1] + b"?", None, "checksum")],

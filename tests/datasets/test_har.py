@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,20 +17,22 @@ from repfl.datasets.core.cache import Prepared, open_dataset
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.files import prepare
 from repfl.datasets.core.partition import Pool, partition
-from repfl.datasets.core.recipe import Partition, Recipe, Training
+from repfl.datasets.core.recipe import Recipe
+from tests.datasets import tiny
 from tests.datasets.tiny import shrink, split
 
 LENGTHS = (1, 2, 3, 5)
 """Windows of a person's recordings of each activity."""
 
 
-def recorded(persons: int = har.PERSONS, seed: int = 0) -> tuple[np.ndarray, ...]:
+@cache
+def recorded() -> tuple[np.ndarray, ...]:
     """Windows [n, 128, 9] of recordings that overlap by half, labels, persons and recordings, with
     values of eight digits as in the official text.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     windows, labels, owners, ids = [], [], [], []
-    for person in range(persons):
+    for person in range(har.PERSONS):
         for label in range(6):
             for length in LENGTHS:
                 readings = rng.normal(size=(64 * (length + 1), 9))
@@ -111,39 +116,20 @@ def test_archive_folder_and_arrays_are_one_data_set(
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("signals", "labels", "persons", "problem"),
     [
-        ({"signals": np.zeros((2, 9, 128), np.float32)}, "there is no labels"),
-        (
-            {
-                "signals": np.zeros((2, 9, 64), np.float32),
-                "labels": np.zeros(2),
-                "persons": np.zeros(2),
-            },
-            r"signals are float32 \[2, 9, 64\], not float32 \[n, 128, 9\]",
-        ),
-        (
-            {
-                "signals": np.zeros((2, 9, 128), np.float32),
-                "labels": np.zeros(2),
-                "persons": np.array([1, 30]),
-            },
-            "persons reach from 2 to 31, not from 1 to 30",
-        ),
-        (
-            {
-                "signals": np.zeros((2, 9, 128), np.float32),
-                "labels": np.zeros(3),
-                "persons": np.zeros(2),
-            },
-            "2 windows, 3 labels, 2 persons",
-        ),
+        ((2, 9, 128), None, [0, 0], "there is no labels"),
+        ((2, 9, 64), [0, 0], [0, 0], r"are float32 \[2, 9, 64\], not float32 \[n, 128, 9\]"),
+        ((2, 9, 128), [0, 0], [1, 30], "persons reach from 2 to 31, not from 1 to 30"),
+        ((2, 9, 128), [0, 0, 0], [0, 0], "2 windows, 3 labels, 2 persons"),
     ],
 )
 def test_arrays_of_another_form_are_one_line(
-    tmp_path: Path, content: dict[str, np.ndarray], problem: str
+    tmp_path: Path, signals: tuple[int, ...], labels: Any, persons: list[int], problem: str
 ) -> None:
-    np.savez(tmp_path / "har.npz", **content)  # type: ignore[arg-type]
+    content: dict[str, Any] = {"signals": np.zeros(signals, np.float32), "persons": persons}
+    content |= {} if labels is None else {"labels": labels}
+    np.savez(tmp_path / "har.npz", **content)
     with pytest.raises(DataError, match=problem):
         prepare.import_files("har", tmp_path / "har.npz", tmp_path / "root")
 
@@ -151,13 +137,13 @@ def test_arrays_of_another_form_are_one_line(
 # -- persons ---------------------------------------------------------------------------------------
 
 
-def persons_pool(recordings: bool = True) -> Pool:
+@cache
+def persons_pool() -> Pool:
     windows, labels, persons, _ = recorded()
     arrays = har._arrays(windows, labels, persons)["all"]
     everything = {"all": range(len(labels))}
     names = registry.get("har").groups
-    ids = arrays.source_ids if recordings else None
-    return Pool(arrays.labels, everything, 6, arrays.groups, names, ids)
+    return Pool(arrays.labels, everything, 6, arrays.groups, names, arrays.source_ids)
 
 
 def test_a_client_is_a_person_and_no_recording_is_divided() -> None:
@@ -190,12 +176,16 @@ def test_other_seeds_draw_other_recordings_and_a_limit_keeps_the_others() -> Non
         assert counts.min() >= 1
 
 
+def recipe(rule: str, clients: int, val_share: float) -> Recipe:
+    options = {"test_share": 0.25}
+    return replace(
+        tiny.recipe(rule, clients, "har", val_share=val_share, **options), model="conv1d"
+    )
+
+
 def test_validation_samples_are_whole_recordings_too() -> None:
     pool = persons_pool()
-    rule = Partition(rule="domain", val_share=0.34, options={"test_share": 0.25})
-    training = Training(rounds=1, epochs=1, batch=1, lr=0.1)
-    recipe = Recipe(dataset="har", model="conv1d", clients=30, partition=rule, training=training)
-    splits = partition(pool, recipe, 1)
+    splits = partition(pool, recipe("domain", 30, 0.34), 1)
     assert pool.source_ids is not None
     for train, val in zip(splits.train, splits.val, strict=True):
         assert not set(pool.source_ids[train]) & set(pool.source_ids[val])
@@ -204,17 +194,7 @@ def test_validation_samples_are_whole_recordings_too() -> None:
 
 def test_a_random_split_of_overlapping_windows_is_refused() -> None:
     with pytest.raises(DataError, match="appear in more than one split"):
-        partition(
-            persons_pool(),
-            Recipe(
-                dataset="har",
-                model="conv1d",
-                clients=5,
-                partition=Partition(rule="iid", val_share=0.2, options={"test_share": 0.25}),
-                training=Training(rounds=1, epochs=1, batch=1, lr=0.1),
-            ),
-            1,
-        )
+        partition(persons_pool(), recipe("iid", 5, 0.2), 1)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""From files in the official formats to the cache, and every way in which files can be wrong."""
+"""From files in the official formats to the cache."""
 
 from __future__ import annotations
 
 import pickle
-import tarfile
 from functools import partial
 from hashlib import md5
 from pathlib import Path
@@ -15,12 +14,10 @@ from torchvision.datasets import CIFAR100, SVHN
 
 from repfl.datasets import cifar10c, mini_imagenet, office_home
 from repfl.datasets.core.cache import Prepared, open_dataset
-from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.files import prepare
 from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import (
     Cifar,
-    balanced,
     cifar_batches,
     debris,
     few,
@@ -33,25 +30,16 @@ from tests.datasets.tiny import (
     official,
     picture_folder,
     shrink,
+    tarred,
     two_editions,
     zipped,
 )
-
-
-def tarred(path: Path, folder: Path) -> Path:
-    """A folder as a tar archive."""
-    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as file:
-        file.add(folder, folder.name)
-    return path
 
 
 def imported(name: str, source: Path, root: Path) -> Prepared:
     prepare.import_files(name, source, root)
     assert debris(root) == []
     return open_dataset(name, root)
-
-
-# -- official formats ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -194,92 +182,3 @@ def test_office_home_is_resized_and_knows_its_domains(
     assert prepared.groups is not None
     assert np.bincount(prepared.groups).tolist() == [65] * 4
     assert np.bincount(prepared.labels).tolist() == [4] * 65
-
-
-# -- what can be wrong with files ------------------------------------------------------------------
-
-
-def refused(name: str, source: Path, root: Path) -> str:
-    """The one line with which an import is refused; nothing may stay behind."""
-    with pytest.raises(DataError) as caught:
-        prepare.import_files(name, source, root)
-    assert "\n" not in str(caught.value)
-    assert debris(root) == []
-    assert not prepare.is_prepared(name, root)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize("keep", [10, 0.5, -500])
-def test_a_truncated_file_is_refused(
-    cifar: Cifar, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path, keep: float
-) -> None:
-    dataset, source = cifar
-    folder = tmp_path / "cifar-10-batches-py"
-    batches = cifar_batches(monkeypatch, folder, **halves(dataset, 3, 2))
-    archive = tarred(tmp_path / "cifar-10-python.tar.gz", batches)
-    for path in (source, archive, zipped(tmp_path / "cifar.zip", batches)):
-        content = path.read_bytes()
-        path.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
-        assert "cannot read" in refused("cifar10", path, root)
-
-
-def test_an_archive_cannot_write_outside_of_its_folder(
-    cifar: Cifar, tmp_path: Path, root: Path
-) -> None:
-    archive = tmp_path / "evil.tar"
-    (tmp_path / "file").write_text("x")
-    with tarfile.open(archive, "w") as file:
-        file.add(tmp_path / "file", "../../escaped")
-    assert "cannot read" in refused("cifar10", archive, root)
-    assert not list(tmp_path.rglob("escaped"))
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"train_images": np.zeros((30, 16, 16, 3), np.uint8)}, "images are (16, 16, 3), cifar"),
-        ({"train_images": np.zeros((30, 32, 32, 3), np.float32)}, "float32, not uint8"),
-        ({"train_labels": np.full(30, 10)}, "labels reach from 10 to 10, not from 0 to 9"),
-        ({"train_labels": np.zeros(30)}, "labels are float64, not integers"),
-        ({"train_labels": np.zeros(29, int)}, "30 images but 29 labels"),
-        (
-            {"val_images": np.zeros((1, 32, 32, 3), np.uint8), "val_labels": np.zeros(1, int)},
-            "cifar10 has train, test",
-        ),
-    ],
-)
-def test_arrays_that_are_not_the_dataset_are_refused(
-    cifar: Cifar, tmp_path: Path, root: Path, change: dict[str, np.ndarray], words: str
-) -> None:
-    _, source = cifar
-    with np.load(source) as file:
-        content = {**file, **change}
-    np.savez(tmp_path / "changed.npz", **content)
-    assert words in refused("cifar10", tmp_path / "changed.npz", root)
-
-
-def test_an_npz_with_objects_inside_is_refused(cifar: Cifar, tmp_path: Path, root: Path) -> None:
-    held: Any = {"train_images": np.array([object()]), "train_labels": np.zeros(1, int)}
-    np.savez(tmp_path / "objects.npz", **held)
-    assert "cannot read" in refused("cifar10", tmp_path / "objects.npz", root)
-
-
-def test_class_folders_with_strange_names_or_sizes_are_refused(
-    cifar: Cifar, tmp_path: Path, root: Path
-) -> None:
-    dataset, _ = cifar
-    picture_folder(tmp_path / "a" / "train", balanced(dataset, 1), [*dataset.classes[:-1], "lorry"])
-    assert "not named after a class" in refused("cifar10", tmp_path / "a", root)
-    small = Arrays(images(10, (16, 16, 3)), np.arange(10))
-    picture_folder(tmp_path / "b" / "train", small, dataset.classes)
-    assert "is 16x16, not 32x32" in refused("cifar10", tmp_path / "b", root)
-
-
-def test_a_folder_or_path_without_the_dataset_says_where_it_comes_from(
-    cifar: Cifar, tmp_path: Path, root: Path
-) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "cifar10 comes from https://" in refused("cifar10", tmp_path / "empty", root)
-    assert "does not exist" in refused("cifar10", tmp_path / "nowhere", root)
-    with pytest.raises(DataError, match="comes with scikit-learn"):
-        prepare.import_files("digits", tmp_path, root)

@@ -8,6 +8,7 @@ import gzip
 import io
 import pickle
 import struct
+import tarfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -154,6 +155,13 @@ def zipped(path: Path, folder: Path) -> Path:
     with zipfile.ZipFile(path, "w") as file:
         for member in sorted(folder.rglob("*")):
             file.write(member, member.relative_to(folder.parent))
+    return path
+
+
+def tarred(path: Path, folder: Path) -> Path:
+    """A folder as a tar archive."""
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as file:
+        file.add(folder, folder.name)
     return path
 
 
