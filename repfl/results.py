@@ -15,7 +15,6 @@ from repfl.catalog import Grids, Plugins, load_plugins, paths
 if TYPE_CHECKING:
     from repfl.bench.evidence.committed.committed_run import Line
     from repfl.bench.store.store import Record, Store
-    from repfl.bench.store.versions import Currency
 
 Cells: TypeAlias = "pd.DataFrame | str | Iterable[str]"
 """Rows of `load`, an id, or several ids; an id may be cut short."""
@@ -44,14 +43,14 @@ def load(
     ./results), and with `measured` the values that came with the code. With a paper or a scale, its
     committed runs and the runs of recipes that its grid has there, whatever their method.
 
-    `accuracy` and `floor` are shares of 1, `bytes` those of all messages of a run. `options` are
-    the hyper-parameters that are not the method's defaults. `recipe` is named as in the papers'
-    grids and in `grids`, files of your own, with what a sweep changes in brackets; of a recipe that
-    stands in none, it says how it differs from the others. `source` is "store" or "committed".
-    `standing` is "current" if a value is of today's versions, else why it is stale, or unknown:
-    `plugins` are the files that registered methods and data of your own. Metrics that recipes ask
-    for beside accuracy are further columns, of the last round. Recipes that are called billing-*
-    are computed for their bytes; their accuracies mean nothing.
+    The columns are those of `runs.csv`, explained on the report's page "How to read this", after
+    four of its place: `paper`, `scale`, `recipe` and `options`, the hyper-parameters that are not
+    the method's defaults. `recipe` is named as in the papers' grids and in `grids`, files of your
+    own, with what a sweep changes in brackets; of a recipe that stands in none, it says how it
+    differs from the others. `accuracy` and `floor` are shares of 1. `stale` is empty if a value is
+    of today's versions, else why it is stale, or unknown: `plugins` are the files that registered
+    methods and data of your own. Metrics that recipes ask for beside accuracy are the last columns.
+    Recipes that are called billing-* are computed for their bytes; their accuracies mean nothing.
     """
     from repfl.bench.store.store import Store
 
@@ -61,12 +60,14 @@ def load(
         raise UserError(f"results={str(results)!r}: there is no such folder")
     computed = list(_computed_cells(store, paper, scale, measured))
     recipes = _named_recipes(grids) if any(each.line is None for _, each in computed) else {}
-    rows = [_row(cell, each, recipes) for cell, each in computed]
+    rows = [_row(each, recipes) for _, each in computed]
     _describe_unnamed(rows, computed)
-    beside = sorted({name for row in rows for name in row.keys() - {"id", *COLUMNS}})
-    frame = pd.DataFrame(rows, columns=["id", *COLUMNS, *beside]).set_index("id")
+    beside = {name: None for row in rows for name in row if name not in columns()}
+    ordered = sorted(beside, key=lambda name: "." not in name)
+    frame = pd.DataFrame(rows, columns=[*columns(), *ordered]).set_index("id")
     frame = frame[~frame.index.duplicated()]  # an own run before a committed run
-    frame = frame.astype(dict.fromkeys(("accuracy", "floor", "bytes", "seconds"), float))
+    numbers = ("accuracy", "floor", "bytes", "seconds", "wall")
+    frame = frame.astype(dict.fromkeys(numbers, float))
     frame.attrs["results"] = str(store.root)
     return frame
 
@@ -90,11 +91,15 @@ def curves(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
 # -- cells -----------------------------------------------------------------------------------------
 
 
-COLUMNS = (
-    "method", "options", "dataset", "model", "clients", "rounds", "seed", "status", "accuracy",
-    "floor", "bytes", "source", "paper", "scale", "recipe", "standing", "seconds", "device",
-    "contributor", "commit", "finished", "reason",
-)  # fmt: skip
+def columns() -> list[str]:
+    """Return the columns that every frame of `load` has, after the id."""
+    from repfl.bench.evidence import runs
+
+    return ["id", *PLACE, *(name for name in runs.COLUMNS if name not in ("id", "metrics"))]
+
+
+PLACE = ("paper", "scale", "recipe", "options")
+"""The columns that `runs.csv` has not."""
 
 
 def _computed_cells(
@@ -227,65 +232,32 @@ def _describe_unnamed(
         rows[index]["recipe"] = changes or fields["dataset"]
 
 
-def _row(cell: str, computed: ComputedCell, recipes: RecipeNames) -> dict[str, Any]:
+def _row(computed: ComputedCell, recipes: RecipeNames) -> dict[str, Any]:
+    from repfl.bench.evidence import runs
     from repfl.bench.grid.cell import canonical, changed_options
     from repfl.bench.grid.methods import spec
-    from repfl.bench.store import versions
     from repfl.paper_tables.core.evidence import extra_metrics_of
 
     record, line = computed.record, computed.line
-    provenance, metrics = record.provenance, record.metrics
     if line is None:
-        currency = versions.of_record(provenance, record.cell)
         paper, scale, recipe = recipes.get(canonical(record.cell["recipe"]), ("", "", ""))
     else:
-        currency, recipe = line.currency, line.column
-        paper, scale = computed.paper_scale
-    axes = _axes(record.cell)
-    average = record.recipe.evaluation.average
-    return {
-        "id": cell,
-        **axes,
-        "options": spec("", changed_options(axes["method"], record.cell["hp"]))[1:-1],
-        "status": record.status,
-        "accuracy": metrics.get("value"),
-        "floor": metrics.get("floor", {}).get(average),
-        "bytes": sum(metrics["traffic"].values()) if "traffic" in metrics else None,
-        "source": "store" if line is None else "committed",
-        "paper": paper,
-        "scale": scale,
-        "recipe": recipe,
-        "standing": _standing(currency, provenance),
-        "seconds": (provenance.get("seconds") or {}).get("wall"),
-        "device": (provenance.get("platform") or {}).get("device"),
-        "contributor": provenance.get("contributor") or "",
-        "commit": str(provenance.get("commit") or "")[:12],
-        "finished": provenance.get("finished"),
-        "reason": record.reason,
-        **extra_metrics_of(metrics, record.recipe.evaluation.point),
-    }
+        (paper, scale), recipe = computed.paper_scale, line.column
+    row = runs.row(record, line)
+    extra = extra_metrics_of(row.pop("metrics"), record.recipe.evaluation.point)
+    options = spec("", changed_options(row["method"], record.cell["hp"]))[1:-1]
+    place = {"paper": paper, "scale": scale, "recipe": recipe, "options": options}
+    return {**place, **row, "stale": _stale(row["stale"], record), **extra}
 
 
-def _standing(currency: Currency, provenance: Mapping[str, Any]) -> str:
-    """Return whether a value is current, in words."""
+def _stale(reason: str, record: Record) -> str:
+    """Return why a value is stale; of a method that is not loaded, that it is not known."""
     from repfl.bench.store.versions import PLUGIN
 
-    if currency.current:
-        return "current"
-    absent = currency.reason.startswith("there is no") or currency.reason.endswith("is not loaded")
-    if PLUGIN in (provenance.get("versions") or {}) and absent:
-        return f"unknown: {currency.reason}; pass plugins=[...]"
-    return f"stale: {currency.reason}"
-
-
-def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a cell that have columns of their own."""
-    recipe = cell["recipe"]
-    return {
-        **{name: cell[name] for name in ("method", "seed")},
-        **{name: recipe[name] for name in ("dataset", "model", "clients")},
-        "rounds": recipe["training"]["rounds"],
-    }
+    absent = reason.startswith("there is no") or reason.endswith("is not loaded")
+    if absent and PLUGIN in (record.provenance.get("versions") or {}):
+        return f"unknown: {reason}; pass plugins=[...]"
+    return reason
 
 
 def _lines(cells: Cells, results: str | Path | None) -> list[Line]:

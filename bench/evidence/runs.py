@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from repfl.bench.evidence.cell_evidence import CellEvidence
-from repfl.bench.grid.cell import Cell
+from repfl.bench.evidence.committed.committed_run import Line
 from repfl.bench.grid.dotted_names import dotted
-from repfl.bench.grid.methods import entry
+from repfl.bench.grid.methods import find_entry
 from repfl.bench.grid.once import once
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.grid.recipes import recipe_values
 from repfl.bench.store import versions
+from repfl.bench.store.store import Record
 from repfl.paper_tables.core.evidence import COMMITTED, STALE
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ COLUMNS = {
     "seed": "seed of the cell",
     "status": "done; else missing, diverged, failed or skipped",
     "reason": "why there is no result",
-    "value": "reported accuracy, a share of 1",
+    "accuracy": "reported accuracy, a share of 1",
     "round": "the round that it is of",
+    "floor": "accuracy of always predicting a client's most frequent class, as a share of 1",
     "dataset": "name of the data set",
     "dataset_title": "its title",
     "source": "record: stored on this disk; committed: it came with the code",
@@ -79,30 +81,47 @@ def _title(dataset: str) -> str:
 def run(item: Planned, evidence: CellEvidence) -> dict[str, Any]:
     """Return the row of a planned cell; computed once, though artefacts share cells."""
     if item.cell.id not in evidence.rows:
-        evidence.rows[item.cell.id] = _run(item, evidence)
+        cell, line = item.cell, evidence.line(item.cell.id)
+        settings = flatten(cell.options, "hp.") | _recipe_columns(cell.recipe)
+        record = evidence.record(cell.id) or _no_record(item, evidence)
+        evidence.rows[cell.id] = row(record, line, settings)
     return evidence.rows[item.cell.id]
 
 
-def _run(item: Planned, evidence: CellEvidence) -> dict[str, Any]:
-    cell = item.cell
-    status, reason, metrics, origin = _outcome(item, evidence)
-    line, recipe, done = evidence.line(cell.id), cell.recipe, status == "done"
-    value, traffic = metrics.get("value"), metrics.get("traffic") or {}
+def _no_record(item: Planned, evidence: CellEvidence) -> Record:
+    """Return why a planned cell has no result."""
+    if item.skip:
+        return Record(item.cell.id, item.cell.json, "skipped", item.skip)
+    return Record(item.cell.id, item.cell.json, "missing", evidence.why_missing(item.cell.id))
+
+
+def row(
+    record: Record, line: Line | None, settings: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the row of a cell. `line` is the committed run that the record is taken from;
+    `settings` are the columns of its options and its recipe.
+    """
+    cell, metrics, origin = record.cell, record.metrics, record.provenance
+    done, recipe, found = record.status == "done", cell["recipe"], find_entry(cell["method"])
+    accuracy, traffic = metrics.get("value"), metrics.get("traffic") or {}
     seconds, platform = origin.get("seconds") or {}, origin.get("platform") or {}
-    stale = _stale(origin, cell, evidence) if origin else ""
+    stale = (line.currency if line else versions.of_record(origin, cell)).reason if origin else ""
     tier = COMMITTED if line is not None and done else ""
+    if settings is None:
+        settings = flatten(cell["hp"], "hp.") | _settings(recipe)
     return {
-        "id": cell.id,
-        "method": cell.method,
-        "version": cell.version,
-        "one_model": entry(cell.method).one_model,
-        "seed": cell.seed,
-        "status": status,
-        "reason": reason,
-        "value": float(value) if done and value is not None else nan,
+        "id": record.id,
+        "method": cell["method"],
+        "version": cell["version"],
+        "one_model": found is not None and found.one_model,
+        "seed": cell["seed"],
+        "status": record.status,
+        "reason": record.reason,
+        "accuracy": float(accuracy) if done and accuracy is not None else nan,
         "round": metrics.get("round"),
-        "dataset": recipe.dataset,
-        "dataset_title": _title(recipe.dataset),
+        "floor": metrics.get("floor", {}).get(recipe["evaluation"]["average"]),
+        "dataset": recipe["dataset"],
+        "dataset_title": _title(recipe["dataset"]),
         "source": "record" if line is None else "committed",
         "tier": ", ".join(filter(None, (tier, STALE if stale and done else ""))),
         "stale": stale,
@@ -122,38 +141,20 @@ def _run(item: Planned, evidence: CellEvidence) -> dict[str, Any]:
         "partition": origin.get("partition"),
         "metrics": metrics,
         **flatten(origin.get("work") or {}, "work."),
-        **_settings(cell),
+        **settings,
         **flatten(metrics.get("floor", {}), "floor."),
         **flatten(traffic, "traffic."),
     }
 
 
-def _settings(cell: Cell) -> dict[str, Any]:
-    """Return a cell's settings as columns."""
-    return flatten(cell.options, "hp.") | _recipe_columns(cell.recipe)
-
-
 @once
 def _recipe_columns(recipe: Recipe) -> dict[str, Any]:
-    options = flatten(recipe.partition.options, "partition.")
-    return options | flatten(recipe_values(recipe), "recipe.")
+    return _settings(recipe_values(recipe))
 
 
-def _outcome(
-    item: Planned, evidence: CellEvidence
-) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]]:
-    """Return status, reason, metrics and provenance of a planned cell, or why it has none."""
-    if (record := evidence.record(item.cell.id)) is not None:
-        return record.status, record.reason, record.metrics, record.provenance
-    if item.skip:
-        return "skipped", item.skip, {}, {}
-    return "missing", evidence.why_missing(item.cell.id), {}, {}
-
-
-def _stale(origin: Mapping[str, Any], cell: Cell, evidence: CellEvidence) -> str:
-    """Return why a result is stale; empty if it is current."""
-    line = evidence.line(cell.id)
-    return (line.currency if line else versions.of_record(origin, cell.json)).reason
+def _settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe's settings as columns."""
+    return flatten(recipe["partition"]["options"], "partition.") | flatten(recipe, "recipe.")
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -146,7 +146,7 @@ class View:
             "column": cell["column"],
             "study": cell["seed"],
             "id": cell["id"],
-            "value": 100 * float(cell["value"]),
+            "value": 100 * float(cell["accuracy"]),
             "decile": float(accuracies.quantile(0.1)),
             "newcomers": _newcomers(cell),
             "traffic": traffic / visits / KIB if visits else nan,

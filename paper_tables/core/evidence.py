@@ -130,7 +130,7 @@ def scores(cells: pd.DataFrame, point: str | None = None, rule: str | None = Non
     point or by that rule instead.
     """
     if point is None and rule is None:
-        return [100 * float(value) for value in cells["value"]]
+        return [100 * float(value) for value in cells["accuracy"]]
     return [_score_at(cell, point, rule) for _, cell in cells.iterrows()]
 
 

@@ -180,7 +180,7 @@ def test_a_changed_record_changes_exactly_the_cells_that_depend_on_it(paper: Pap
     given = paper.evidence(one.table, "paper")
     items = [item for item in planned(paper.name, "paper") if item.artefact == one.table]
     (cell,) = (item.cell.id for item in items if one.of(item))
-    given.cells.loc[given.cells["id"] == cell, "value"] += 0.01
+    given.cells.loc[given.cells["id"] == cell, "accuracy"] += 0.01
     changed = moved(paper.table(one.table, "paper"), as_table(paper.artefacts[one.table](given)))
     assert list(zip(changed["row"], changed["column"], strict=True)) == [(one.row, one.column)]
 

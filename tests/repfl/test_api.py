@@ -175,7 +175,7 @@ def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
 ) -> None:
     found = repfl.load(results)
     assert found.index.is_unique
-    assert set(found["source"]) == {"store", "committed"}
+    assert set(found["source"]) == {"record", "committed"}
     found = repfl.load(results, paper="fedobp", scale="desk")
     measured = found[found["source"] == "committed"]
     assert set(measured["paper"]) == {"fedobp"}
@@ -195,7 +195,7 @@ def test_load_names_recipes_and_knows_plugins(faulty: Path, tmp_path: Path) -> N
     assert set(found.index) == {name, "training.lr = 0.1", "training.lr = 0.2"}
     named = found.loc[name]
     assert (named["paper"], named["scale"]) == ("fedpurin", "smoke")
-    assert set(found["standing"]) == {"current"}
+    assert set(found["stale"]) == {""}
     assert (found["bytes"] > 0).all()
 
 
@@ -224,7 +224,7 @@ def test_load_knows_of_measured_values_what_their_grid_says(
     planned = plan(Selection(papers=[paper], scale=scale))
     stale = plan_status.stale(planned, plan_status.Statuses(Store(tmp_path)))
     found = found.loc[found.index.intersection([item.cell.id for item in planned])]
-    assert set(found.index[found["standing"] != "current"]) == stale.keys()
+    assert set(found.index[found["stale"] != ""]) == stale.keys()
     for item in unique(planned):
         if (line := lines.line(item.cell.id)) is not None and line.value is not None:
             average = item.cell.recipe.evaluation.average

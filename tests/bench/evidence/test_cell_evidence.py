@@ -43,8 +43,8 @@ def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute)
     assert list(cells["status"]) == ["done"] + ["missing"] * 7
     assert cells["reason"][1] == "not computed yet"
     first = cells.iloc[0]
-    assert 0 <= first["value"] <= 1
-    assert math.isnan(cells["value"][1])
+    assert 0 <= first["accuracy"] <= 1
+    assert math.isnan(cells["accuracy"][1])
     names = ["row", "column", "column_label", "seed"]
     assert list(first[names]) == ["Local", "two", "two clients", 0]
     assert first["partition.alpha"] == 0.5

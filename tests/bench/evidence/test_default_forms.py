@@ -43,7 +43,7 @@ def test_what_a_method_is_worth_to_newcomers_stands_aside_where_there_are_any(fo
 
 
 def test_metrics_beside_accuracy_have_columns_of_their_own(folder: Path) -> None:
-    loaded = repfl.load(folder.parent / "results", measured=False).query("clients == 2")
+    loaded = repfl.load(folder.parent / "results", measured=False).query("`recipe.clients` == 2")
     lines = {
         (line["row"], line["column"]): float(line["ours"])
         for line in csv.DictReader((folder / "tests/table1.csv").open())

@@ -119,7 +119,7 @@ def _cell(row: str, column: str, seed: int, value: float) -> dict[str, Any]:
         "seed": seed,
         "status": "done" if done else "diverged",
         "reason": "" if done else "not finite after round 7",
-        "value": value,
+        "accuracy": value,
         "dataset": "cifar10",
         "recipe.clients": 20,
         "recipe.training.rounds": 200,

@@ -38,7 +38,7 @@ def cell(method: str, column: str, study: int) -> dict[str, Any]:
         "seed": study,
         "status": "done" if made else "missing",
         "reason": "" if made else "not computed yet",
-        "value": sum(clients) / 200,
+        "accuracy": sum(clients) / 200,
         "dataset": "digits",
         "source": "record",
         "tier": "",
