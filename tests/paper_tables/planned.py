@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from repfl.algorithms.core.run import Run
 from repfl.bench.evidence import cell_evidence as harness
@@ -23,9 +24,10 @@ from repfl.bench.grid.planned import Planned, cells_of
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
 from repfl.bench.store.store import Record
+from repfl.paper_tables.core.claims import sentences
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.published import read_published
-from repfl.paper_tables.core.result import Result, Table
+from repfl.paper_tables.core.result import Claim, Result, Table
 
 SHOWN_ROUNDS = 24
 """Curves are cut here, to keep tests fast."""
@@ -134,6 +136,8 @@ class Paper:
         module = import_module(f"repfl.paper_tables.{self.folder.name}.artefacts")
         self.artefacts: Mapping[str, Callable[[Evidence], Result]] = module.ARTEFACTS
         self._whole: dict[tuple[str, str], Result] = {}
+        self.judged: list[tuple[sentences.Sentence, set[tuple[Any, Any]]]] = []
+        """The sentences of claims.toml at the paper's scale, and the cells that they are of."""
 
     def __str__(self) -> str:
         return self.name
@@ -149,8 +153,21 @@ class Paper:
         if fails is not None:
             return self.artefacts[name](self.evidence(name, scale, fails))
         if (name, scale) not in self._whole:
-            self._whole[name, scale] = self.artefacts[name](self.evidence(name, scale))
+            with pytest.MonkeyPatch.context() as patch:
+                if scale == "paper":
+                    patch.setattr(sentences, "judge", self.watched(sentences.judge))
+                self._whole[name, scale] = self.artefacts[name](self.evidence(name, scale))
         return self._whole[name, scale]
+
+    def watched(self, judge: Callable[..., Claim]) -> Callable[..., Claim]:
+        """Note the sentences that are judged, and of which cells."""
+
+        def watch(sentence: Any, runs: pd.DataFrame, *rest: Any, **more: Any) -> Claim:
+            cells = set(zip(runs["row"], runs["column"], strict=True))
+            self.judged.append((sentence, cells))
+            return judge(sentence, runs, *rest, **more)
+
+        return watch
 
     def table(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Table:
         return as_table(self.make(name, scale, fails))

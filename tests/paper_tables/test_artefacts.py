@@ -4,6 +4,7 @@ and what is missing says so.
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -276,6 +277,18 @@ def test_claims_that_their_paper_s_own_numbers_contradict_are_these(paper: Paper
 def test_what_no_paper_states_is_a_check_of_ours() -> None:
     every_one = [claim for paper in PAPERS.values() for claim in claims(paper, "paper").values()]
     assert {claim.id for claim in every_one if claim.ours} >= OWN
+
+
+@of_papers
+def test_every_cell_that_a_sentence_names_is_in_its_table(paper: Paper) -> None:
+    paper.all("paper")
+    for sentence, cells in paper.judged:
+        named = {c for group in sentence.groups for one in group for c in one.weights}
+        assert named, sentence.id
+        assert named <= cells, sentence.id
+    content = tomllib.loads((paper.folder / "claims.toml").read_text(encoding="utf-8"))
+    judged = {sentence.id for sentence, _ in paper.judged}
+    assert judged == {entry["id"] for entry in content["claim"]}
 
 
 # -- the grid --------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,6 @@ from repfl.paper_tables.core.claims.shared_claims import smoothest
 from repfl.paper_tables.core.errors import PaperError
 from repfl.paper_tables.core.result import Claim, State, claim
 from repfl.paper_tables.core.statistics.seeds import SeedResult
-from tests.paper_tables.papers import PAPERS
-from tests.paper_tables.planned import Paper
 
 
 @pytest.mark.parametrize("answer", [True, False, None])
@@ -106,28 +103,6 @@ def test_a_mistake_in_a_file_costs_one_line(tmp_path: Path) -> None:
         read(tmp_path, 'row = ["a"]\ncolumns = ["c"]')
     with pytest.raises(LookupError, match="in no csv"):
         read(tmp_path, 'rows = ["a"]\ncolumns = ["c"]\nnear = { metric = "another" }')
-
-
-@pytest.mark.parametrize("paper", PAPERS.values(), ids=str)
-def test_every_cell_that_a_sentence_names_is_in_its_table(
-    paper: Paper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judged: dict[str, Sentence] = {}
-    plain = sentences.judge
-
-    def watched(sentence: Sentence, runs: pd.DataFrame, *rest: Any, **more: Any) -> Claim:
-        judged[sentence.id] = sentence
-        known = set(zip(runs["row"], runs["column"], strict=True))
-        named = {c for group in sentence.groups for one in group for c in one.weights}
-        assert named, sentence.id
-        assert named <= known, sentence.id
-        return plain(sentence, runs, *rest, **more)
-
-    monkeypatch.setattr(sentences, "judge", watched)
-    for name, make in paper.artefacts.items():
-        make(paper.evidence(name, "paper"))
-    content = tomllib.loads((paper.folder / "claims.toml").read_text(encoding="utf-8"))
-    assert sorted(judged) == sorted(entry["id"] for entry in content["claim"])
 
 
 def test_runs_of_a_table_have_a_line_per_seed() -> None:

@@ -34,10 +34,3 @@ def test_the_page_has_the_pairs_and_says_how_many_are_narrow() -> None:
     assert f"in {len(ahead)} of {len(pairs)} columns" in page
     assert (ahead <= 0.10).sum() == 5
     assert "in five of them by at most 0.10 points" in page
-
-
-def test_the_figure_has_two_points_a_column() -> None:
-    (axes,) = finetuned.draw(finetuned.leads()).axes
-    marks = [line for line in axes.lines if line.get_marker() == "o"]
-    assert [len(line.get_xdata()) for line in marks] == [12, 12]
-    assert (marks[0].get_xdata() < 0).sum() == 1

@@ -16,9 +16,9 @@ MIB = 2**20
 
 
 def traffic(column: str, method: str) -> dict[str, float]:
-    """MiB per client of one round."""
+    """MiB per client of one round; training changes none."""
     planned = asdict(read(files()["fedpurin"]).recipe(column, "smoke"))
-    recipe = merge(planned, {"training": {"rounds": 1}})
+    recipe = merge(planned, {"training": {"rounds": 1, "epochs": 0}})
     run = played(build_cell(method, {}, recipe_from(recipe, column), 1))
     return {
         name.removeprefix("traffic/"): value / recipe["clients"] / MIB

@@ -76,6 +76,8 @@ def test_closed_forms_come_out_and_what_is_not_alike_is_flagged_at_every_scale(s
     # which operations the paper counts is not known, and ours leaves some out
     expected["FedAvg", "axial/flops"] = 2.97746, "not comparable"
     expected["FedAvg", "sagittal/flops"] = 1.2722, "differs"
+    billed = PAPER.cell("table3", "Star-PFL", "axial/comm", scale)["verdict"]
+    assert scale == "paper" or billed == "not comparable"
     for place, (value, verdict) in expected.items():
         cell = PAPER.cell("table3", *place, scale)
         assert cell["ours"] == pytest.approx(value, abs=5e-5)
@@ -100,12 +102,6 @@ def test_at_the_paper_scale_billing_runs_tell_nothing_of_what_freezing_saves() -
     comm = found.frame[found.frame["column"] == "axial/comm"].set_index("row")
     assert comm.loc["FedAvg", "verdict"] == "reproduced"
     assert set(comm.loc[["LotteryFL", "Star-PFL"], "verdict"]) == {"not measured"}
-
-
-def test_smaller_scales_say_where_numbers_come_from() -> None:
-    cell = PAPER.cell("table3", "Star-PFL", "axial/comm", "smoke")
-    assert "billing run" in cell["reason"]
-    assert cell["verdict"] == "not comparable"
 
 
 # -- figures ---------------------------------------------------------------------------------------
