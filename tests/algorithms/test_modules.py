@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from repfl.algorithms import models
 from repfl.algorithms.engine.model import Model, ModelError
 from repfl.algorithms.engine.rng import Streams
+from repfl.bench.check.toy_model import EveryKind
 from repfl.bench.errors import one_line
 from tests.algorithms import toys
 
@@ -125,34 +126,17 @@ def test_what_cannot_be_a_model_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
-class Attention(nn.Module):
-    """A small attention model with LayerNorm over the rows of an image."""
-
-    def __init__(self, channels: int, size: int, classes: int) -> None:
-        super().__init__()
-        self.embed = nn.Linear(channels * size, 16)
-        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
-        self.norm = nn.LayerNorm(16)
-        self.fc = nn.Linear(16, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.embed(x.transpose(1, 2).flatten(2))
-        x = self.norm(x + self.attention(x, x, x, need_weights=False)[0])
-        return self.fc(x.mean(1))
-
-
 def dropout(channels: int, size: int, classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Dropout(0.3), nn.Linear(channels * size**2, classes))
 
 
-@pytest.mark.parametrize("builder", [Attention, dropout])
+@pytest.mark.parametrize("builder", [EveryKind, dropout])
 def test_a_users_module_trains_in_both_backends_and_resumes_with_the_same_bits(
     builder: Callable[[int, int, int], nn.Module], known: Callable[..., Model]
 ) -> None:
-    how: dict[str, Any] = {"model": known(builder), "sizes": (9, 16, 16, 8)}
+    how: dict[str, Any] = {"model": known(builder), "sizes": (9, 16, 16, 8), "dtype": torch.float64}
     whole, stacked = (toys.run("fedper", stack=stack, **how) for stack in (1, 4))
-    for name in ("theta", "own"):
-        torch.testing.assert_close(whole.state[name], stacked.state[name], rtol=1e-4, atol=1e-5)
+    assert toys.gap(whole.state, stacked.state) < 1e-9
     end = {name: value.clone() for name, value in whole.state.items()}
     halfway = toys.run("fedper", rounds=1, **how).snapshot()
     whole.restore({name: value.clone() for name, value in halfway.items()})
@@ -181,6 +165,15 @@ def test_recurrent_layers_train_clients_alone_and_say_so(known: Callable[..., Mo
         stacked = toys.run("fedavg", model=net, rounds=1, stack=6, dtype=torch.float64)
     assert torch.equal(alone.state["theta"], stacked.state["theta"])
     assert not torch.equal(alone.state["theta"], alone.fed.new_model())
+
+
+@pytest.mark.filterwarnings("ignore:model 'plain' has recurrent layers")
+@pytest.mark.parametrize("method", ["fedavg", "fedper+dp", "scaffold+dp", "ditto+dp"])
+def test_a_recurrent_model_trains_by_any_method(method: str) -> None:
+    run = toys.run(
+        method, model=toys.module(Recurrent(1, 8, 4)), stack=6, rounds=2, epochs=None, steps=3
+    )
+    assert torch.isfinite(toys.everybody(run)).all()
 
 
 def test_statistics_have_no_gradient_and_the_message_says_what_has() -> None:

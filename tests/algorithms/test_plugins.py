@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Entry, Method, MethodError, State, build, register
@@ -157,26 +157,6 @@ def test_clients_train_for_epochs_of_their_own() -> None:
             assert torch.equal(mixed[client], fed.train(start[:1], epochs=epochs)[0])
     with pytest.raises(ValueError, match="shorter"):
         fed.train(start, epochs=[1, 2])
-
-
-class Rows(nn.Module):
-    """Reads an image row by row."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(8, 6, batch_first=True)
-        self.head = nn.Linear(6, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.head(self.lstm(x.squeeze(1))[0][:, -1])
-        return out
-
-
-@pytest.mark.filterwarnings("ignore:model 'plain' has recurrent layers")
-@pytest.mark.parametrize("method", ["fedavg", "fedper+dp", "scaffold+dp", "ditto+dp"])
-def test_a_recurrent_model_trains_by_any_method(method: str) -> None:
-    run = toys.run(method, model=toys.module(Rows()), stack=6, rounds=2, epochs=None, steps=3)
-    assert torch.isfinite(toys.everybody(run)).all()
 
 
 # -- names that clash ------------------------------------------------------------------------------
