@@ -109,6 +109,7 @@ def _of_paper(
         yield page(f"{summary.paper}/claims.html", "claims.html.j2", s=summary)
     if notes:
         folder = f"paper_tables/{summary.paper.replace('-', '_')}"
+        notes = re.sub(r"\(tables/(\w+)\.md\)", r"(\1.html)", notes)
         text = readme(notes, book.repository and f"{book.repository}/blob/HEAD/{folder}")
         yield page(f"{summary.paper}/notes.html", "notes.html.j2", s=summary, text=text)
 
