@@ -1,4 +1,4 @@
-"""`repfl check | verify | collect`: whether results can be trusted."""
+"""`repfl check | verify | collect | merge`: whether results can be trusted."""
 
 from __future__ import annotations
 
@@ -301,3 +301,28 @@ def collect(
     if not result.files:
         print("no finished cells to collect")
     return FINDING if result.conflicts else FINE
+
+
+def merge(
+    folder: Annotated[list[Path], typer.Argument(help="results folder to take from; repeatable")],
+    results: Results = None,
+) -> int:
+    """Take the records of other results folders over into yours, such as those of colleagues.
+
+    Every checksum is verified. A record is taken if `repfl run` would compute its cell; a finished
+    one of yours is never replaced, and the other folder stays as it is.
+    """
+    from repfl.bench.store import merge as merging
+    from repfl.bench.store.store import Store
+
+    store, findings = Store(results), 0
+    for other in [merging.source(path, store) for path in folder]:
+        with waiting(f"merging {other.root}"):
+            merged = merging.merge(other, store)
+        for line in merged.findings:
+            print(f"finding: {line}")
+        for line in merged.notes:
+            print(f"note: {line}")
+        findings += len(merged.findings)
+        print(f"{other.root} -> {store.root}: {merged.summary}")
+    return FINDING if findings else FINE

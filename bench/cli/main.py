@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "check": check.check,
     "verify": check.verify,
     "collect": check.collect,
+    "merge": check.merge,
     "new": new.new,
 }
 DATA_COMMANDS: dict[str, Callable[..., Any]] = {

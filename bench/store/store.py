@@ -267,27 +267,35 @@ class Store:
 
     def put(self, record: Record, siblings: Mapping[str, bytes]) -> Record:
         """Store a record with its sibling files; the caller holds the cell's lock."""
-        new, old = self.running / f"{record.id}.new", self.running / f"{record.id}.old"
         stored = Record(
             **{
                 **record.json,
                 "files": {name: sha256(data).hexdigest() for name, data in siblings.items()},
             }
         )
+        with self.replacing(record.id) as folder:
+            for name, data in {**siblings, "record.json": encode(stored)}.items():
+                write_synced(folder / name, data)
+        return stored
+
+    @contextmanager
+    def replacing(self, cell: str) -> Iterator[Path]:
+        """Context manager: what is written into this folder becomes the record of a cell, as a
+        whole or not at all. The caller holds the cell's lock.
+        """
+        new, old = self.running / f"{cell}.new", self.running / f"{cell}.old"
         with writing(self.root):
-            self.recover(record.id)
+            self.recover(cell)
             try:
                 new.mkdir(parents=True)
-                for name, data in {**siblings, "record.json": encode(stored)}.items():
-                    write_synced(new / name, data)
+                yield new
                 sync_folder(new)
-                if self.folder(record.id).exists():
-                    self.folder(record.id).rename(old)
-                new.rename(self.folder(record.id))
+                if self.folder(cell).exists():
+                    self.folder(cell).rename(old)
+                new.rename(self.folder(cell))
                 sync_folder(self.root)
             finally:
-                self.recover(record.id)  # also where only the first of the renames was made
-        return stored
+                self.recover(cell)  # also where only the first of the renames was made
 
     def recover(self, cell: str) -> None:
         """Remove what an interrupted writer of this cell left; an old record that it had moved

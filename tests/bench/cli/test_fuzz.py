@@ -55,7 +55,7 @@ WORDS = st.sampled_from(
 @FUZZ
 @given(st.lists(st.one_of(WORDS, TEXT), max_size=6))
 def test_no_arguments_lead_to_a_traceback(here: Here, arguments: list[str]) -> None:
-    slow = ("run", "report", "reproduce", "check", "collect", "verify", "get", "import")
+    slow = ("run", "report", "reproduce", "check", "collect", "merge", "verify", "get", "import")
     answered(here(*("plan" if word in slow else word for word in arguments)), 0, 1, 2)
 
 
