@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -44,8 +45,9 @@ def load(
     committed runs and the runs of recipes that its grid has there, whatever their method.
 
     The columns are those of `runs.csv`, explained on the report's page "How to read this", after
-    four of its place: `paper`, `scale`, `recipe` and `options`, the hyper-parameters that are not
-    the method's defaults. `recipe` is named as in the papers' grids and in `grids`, files of your
+    five of its place: `paper`, `scale`, `recipe`, `options`, the hyper-parameters that are not the
+    method's defaults, and `chosen`, what validation chose in a search of `grids` or of `paper`,
+    empty for other trials. `recipe` is named as in the papers' grids and in `grids`, files of your
     own, with what a sweep changes in brackets; of a recipe that stands in none, it says how it
     differs from the others. `accuracy` and `floor` are shares of 1. `stale` is empty if a value is
     of today's versions, else why it is stale, or unknown: `plugins` are the files that registered
@@ -60,7 +62,8 @@ def load(
         raise UserError(f"results={str(results)!r}: there is no such folder")
     computed = list(_computed_cells(store, paper, scale, measured))
     recipes = _named_recipes(grids) if any(each.line is None for _, each in computed) else {}
-    rows = [_row(each, recipes) for _, each in computed]
+    chosen = _chosen(store, paper, scale, measured, grids) if computed else {}
+    rows = [_row(each, recipes) | {"chosen": chosen.get(cell, "")} for cell, each in computed]
     _describe_unnamed(rows, computed)
     beside = {name: None for row in rows for name in row if name not in columns()}
     ordered = sorted(beside, key=lambda name: "." not in name)
@@ -98,7 +101,7 @@ def columns() -> list[str]:
     return ["id", *PLACE, *(name for name in runs.COLUMNS if name not in ("id", "metrics"))]
 
 
-PLACE = ("paper", "scale", "recipe", "options")
+PLACE = ("paper", "scale", "recipe", "options", "chosen")
 """The columns that `runs.csv` has not."""
 
 
@@ -161,6 +164,32 @@ def _recipes_of(paper_scales: Iterable[tuple[str, str]]) -> set[str]:
         if scale in read(files()[paper]).file.scales
         for item in plan(Selection(papers=[paper], scale=scale))
     }
+
+
+def _chosen(
+    store: Store, paper: str | None, scale: str | None, measured: bool, grids: Grids
+) -> dict[str, str]:
+    """Return what validation chose in the searches of grid files and of a paper, by cell."""
+    from repfl.bench.evidence.cell_evidence import CellEvidence, Records
+    from repfl.bench.evidence.committed.committed_runs import CommittedRuns, read
+    from repfl.bench.evidence.selection import chosen_options
+    from repfl.bench.grid import grid
+    from repfl.bench.grid.plan import Selection, plan
+    from repfl.paper_tables.core.evidence import chosen_text
+
+    records, chosen = Records(store), dict[str, str]()
+    selections = [(path, Selection(files=[path])) for path in paths(grids)]
+    selections += [(grid.files()[paper], Selection([paper]))] if paper else []
+    for path, selection in selections:
+        file = grid.read(path).file
+        if not any(block.search for each in file.artefacts.values() for block in each.cells):
+            continue
+        for size in {scale} & {*file.scales} if scale else file.scales:
+            runs = read(paper, size) if paper and selection.papers and measured else CommittedRuns()
+            planned = plan(replace(selection, scale=size))
+            options = chosen_options(planned, CellEvidence(records, runs))
+            chosen |= {cell: chosen_text([each]) for cell, each in options.items()}
+    return chosen
 
 
 RecipeNames = Mapping[str, tuple[str, str, str]]

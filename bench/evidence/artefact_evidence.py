@@ -34,13 +34,18 @@ class ArtefactEvidence:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """Return the rows of `runs` of the planned cells, with their places in the artefact."""
+        """Return the rows of `runs` of the planned cells, with their places in the artefact, and
+        the options that validation chose.
+        """
+        trials = self.trials()
+        chosen = trials[trials["chosen"].astype(bool)].set_index("id")["options"].to_dict()
         places = (
             {
                 "artefact": item.key,
                 "row": item.row,
                 "column": item.column,
                 "column_label": item.column_label,
+                "chosen": chosen.get(item.cell.id, {}),
             }
             for item in self._planned
         )
@@ -50,6 +55,11 @@ class ArtefactEvidence:
     # -- trials and clients ------------------------------------------------------------------------
 
     def trials(self) -> pd.DataFrame:
+        """Return the trials of the searches, with the columns `TRIAL`."""
+        return self._searched
+
+    @cached_property
+    def _searched(self) -> pd.DataFrame:
         """Return every trial of the searches: row, column, seed, trial, id, status, validation and
         test accuracy, whether validation chose it, and the options in which trials differ.
         """

@@ -119,6 +119,17 @@ def choices(planned: Sequence[Planned], evidence: CellEvidence) -> list[Choice]:
     return list(by_ids.values())
 
 
+def chosen_options(planned: Sequence[Planned], evidence: CellEvidence) -> dict[str, dict[str, Any]]:
+    """Return what validation chose in every complete search, by the ids of the chosen cells."""
+    tried = [item for item in planned if item.trial]
+    return {
+        cell: {name: best.options.get(name) for name in choice.tried}
+        for choice in (choices(tried, evidence) if tried else ())
+        if (best := choice.best) is not None and not choice.open
+        for cell in best.ids
+    }
+
+
 def chosen_items(planned: Sequence[Planned], evidence: CellEvidence) -> list[Planned]:
     """Return the cells that a table shows: of every search those of the trial that validation
     chose, and all cells of no search. A search with missing trials is missing, since another trial

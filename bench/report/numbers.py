@@ -49,6 +49,7 @@ COLUMNS = {
     "method": "name of the method",
     "source": "file and line in paper_tables/<paper>/published",
     "runs": "the cells that ours is computed from",
+    "chosen": "what validation chose in a search, by run",
     "ours_mark": "best or second of its column",
     "printed_mark": "the same among the printed numbers",
 }
@@ -89,6 +90,7 @@ class Number:
     method: str = ""
     source: str = ""
     runs: tuple[str, ...] = ()
+    chosen: str = ""
     ours_mark: str = ""
     printed_mark: str = ""
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.errors import PaperError
-from repfl.paper_tables.core.evidence import Evidence, extra_metrics
+from repfl.paper_tables.core.evidence import Evidence, chosen_text, extra_metrics
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Figure, Table
 from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Place
@@ -71,18 +71,11 @@ def figure(key: forms.Key, title: str, evidence: Evidence) -> Figure:
 
 def _chosen(evidence: Evidence, columns: Sequence[Column]) -> Iterator[str]:
     """Yield what validation chose in each recipe: every searched option, by seed."""
-    trials = evidence.trials()
-    chosen = trials[trials["chosen"].astype(bool)]
     for column in columns:
-        rows = []
-        for row, studies in chosen[chosen["column"] == column.key].groupby("row", sort=False):
-            values: dict[str, list[str]] = {}
-            for options in studies.sort_values("seed")["options"]:
-                for name, value in options.items():
-                    text = f"{value:.3g}" if isinstance(value, float) else str(value)
-                    values.setdefault(name, []).append(text)
-            by_option = (f"{name} {', '.join(texts)}" for name, texts in values.items())
-            rows.append(f"{row}: {'; '.join(by_option)}")
+        here = evidence.cells[evidence.cells["column"] == column.key].sort_values("seed")
+        studies = here.groupby("row", sort=False)["chosen"]
+        texts = {str(row): chosen_text(each) for row, each in studies}
+        rows = [f"{row}: {text}" for row, text in texts.items() if text]
         if rows:
             yield f"{column.label}, chosen by validation, by seed. {'. '.join(rows)}."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -95,6 +95,16 @@ def pick(
         if value is not None:
             mask &= cells[name].to_numpy(dtype=object) == value
     return cells[mask]
+
+
+def chosen_text(studies: Iterable[Mapping[str, Any]]) -> str:
+    """Return what validation chose: each option with its values, by study."""
+    values: dict[str, list[str]] = {}
+    for options in studies:
+        for name, value in options.items():
+            text = f"{value:.3g}" if isinstance(value, float) else str(value)
+            values.setdefault(name, []).append(text)
+    return "; ".join(f"{name} {', '.join(texts)}" for name, texts in values.items())
 
 
 def seed_count(cells: pd.DataFrame) -> int:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.evidence import (
     Evidence,
+    chosen_text,
     first,
     scores,
     tier_of,
@@ -70,6 +71,7 @@ def gather(
         "method": str(first(cells, "method", "")),
         "tier": tier_of(cells),
         "runs": tuple(values_of(done, "id")),
+        "chosen": chosen_text(values_of(done, "chosen", {})),
         "by_seed": _by_seed(done, values, floor),
     }
 

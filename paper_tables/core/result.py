@@ -18,7 +18,7 @@ CELL_FIELDS = (
     "row", "column", "printed", "printed_std", "printed_as",
     "ours", "std", "seeds", "low", "high",
     "difference", "difference_low", "difference_high", "verdict", "kind", "mark", "basis",
-    "tier", "reason", "scale", "floor", "method", "source", "runs", "by_seed",
+    "tier", "reason", "scale", "floor", "method", "source", "runs", "chosen", "by_seed",
 )  # fmt: skip
 """Columns of `Table.frame`: those of the frame `numbers` that a paper's code fills in, and each
 seed's share in ours as `by_seed`. Values are in the unit of their table column.

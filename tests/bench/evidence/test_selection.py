@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import repfl
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.artefact_evidence import ArtefactEvidence
 from repfl.bench.evidence.cell_evidence import CellEvidence
@@ -20,8 +21,7 @@ from repfl.bench.evidence.selection import Choice, Trial, choices, chosen_items
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Record
-from repfl.paper_tables.core import default_forms
-from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.evidence import chosen_text
 from tests.bench.conftest import GRID, Here
 
 TUNED = (
@@ -196,11 +196,34 @@ def test_a_table_says_what_validation_chose_in_every_study(tmp_path: Path) -> No
     rates = [item.cell.recipe.training.lr for item in planned if item.trial == 1]
     chosen = trials.loc[trials["chosen"], "options"].tolist()
     assert chosen == [{"training.lr": rate} for rate in rates]
-    column = Column(planned[0].column, "Digits")
     shown = ", ".join(f"{rate:.3g}" for rate in rates)
-    (note,) = default_forms._chosen(evidence, [column])
-    assert note == f"Digits, chosen by validation, by seed. FedAvg: training.lr {shown}."
-    assert list(default_forms._chosen(evidence, [Column("other", "Other")])) == []
+    assert chosen_text([{}, *chosen]) == f"training.lr {shown}"
+    assert chosen_text([{}, {}]) == ""
+
+
+def test_what_validation_chose_is_a_column_of_tables_and_of_load(
+    here: Here, tmp_path: Path
+) -> None:
+    (path := tmp_path / "tests.toml").write_text(SEARCHED)
+    results = tmp_path / "results"
+    asked = ("--grid", path, "--artefact", "tests/rates", "--results", results)
+    assert here("run", *asked, "--executor", "inline").code == 0
+    searched = plan(Selection(files=[path], artefacts=["tests/rates"]))
+    table = repfl.table("tests/rates", results=results, grids=path)
+    (number,) = table.to_dict("records")
+    rates = {item.cell.id: f"{item.cell.recipe.training.lr:.3g}" for item in searched}
+    chosen = f"training.lr {', '.join(rates[cell] for cell in number['runs'])}"
+    assert number["chosen"] == chosen
+    note = f"two clients, chosen by validation, by seed. FedAvg: {chosen}."
+    assert note in table.attrs["notes"]
+    cells = repfl.load(results, grids=path, measured=False)
+    assert set(cells.index) == rates.keys()
+    texts = {cell: f"training.lr {rates[cell]}" for cell in number["runs"]}
+    assert cells.loc[cells["chosen"] != "", "chosen"].to_dict() == texts
+    assert set(repfl.load(results, measured=False)["chosen"]) == {""}
+    assert here("report", *asked, "--out", tmp_path / "report").code == 0
+    written = pd.read_csv(tmp_path / "report" / "numbers.csv")
+    assert written["chosen"].tolist() == [chosen]
 
 
 def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> None:
