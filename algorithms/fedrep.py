@@ -22,7 +22,7 @@ class HP:
     )
     head_epochs: int | None = param(
         None,
-        "epochs of the head; none: what the protocol's epochs leave",
+        "epochs of the head; none: what the protocol's epochs leave, of one epoch nothing",
         ge=0,
         paper="FedRep's scripts: 10; FL-bench: the rest",
         search={"one of": [1, 2, 5, 10]},

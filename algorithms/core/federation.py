@@ -190,11 +190,14 @@ class Federation:
         return self.first_models().expand(self.N, -1)
 
     def client_rows(self, initial: Tensor) -> Tensor:
-        """Return rows of all clients, of which all or one are given  [N or 1, ...] -> [N, ...]."""
+        """Return rows of all clients, from [D], [1, ...] or [N, ...]  -> [N, ...]."""
+        initial = initial[None] if initial.shape == (self.params.size,) else initial
         return initial.expand(self.N, *initial.shape[1:]).clone()
 
     def scatter_rows(self, everyone: Tensor, rows: Tensor) -> Tensor:
         """Write the active clients' rows [K, ...] into a state's tensor [N, ...], in place."""
+        if len(everyone) > 1 and everyone.numel() and everyone.stride(0) == 0:
+            raise ValueError("all rows are one; fed.client_rows(...) makes rows to be written")
         return everyone.index_copy_(0, self.active, rows)
 
     @property

@@ -34,6 +34,18 @@ def federation(
     return fed
 
 
+def test_rows_of_clients_come_from_one_vector_and_can_be_written() -> None:
+    fed = federation()
+    fed.set_active([1, 3])
+    rows, new = fed.client_rows(fed.new_model()), torch.ones(2, fed.params.size).double()
+    assert rows.equal(fed.client_rows(fed.new_models()))
+    written = fed.scatter_rows(rows, new)
+    assert written[[1, 3]].equal(new)
+    assert written[0].equal(fed.new_model())
+    with pytest.raises(ValueError, match="client_rows"):
+        fed.scatter_rows(fed.new_models(), new)
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"momentum": 0.9, "weight_decay": 0.1}, {"momentum": 0.9, "clip": 0.05}]
 )

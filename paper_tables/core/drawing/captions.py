@@ -89,9 +89,10 @@ def _kind(evidence: Evidence, cells: pd.DataFrame) -> str:
 
 
 def _size(cells: pd.DataFrame, kind: str) -> str:
-    # runs that only count bytes or entries are made on embedded digits: no size of an experiment
-    real = cells[cells["dataset"] != EMBEDDED] if "dataset" in cells else cells
-    cells = real if len(real) else cells
+    if kind != kind_of_run("smoke") and "dataset" in cells:
+        # runs that only count bytes or entries are made on digits: no size of an experiment
+        real = cells[cells["dataset"] != EMBEDDED]
+        cells = real if len(real) else cells
     seeds = sorted(set(cells["seed"]))
     count = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
     return f"{kind}: {setting(cells)}, {count} ({', '.join(map(str, seeds))})"
