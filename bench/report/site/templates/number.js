@@ -111,7 +111,7 @@
     for (const [panel, curves] of Object.entries(data.lines)) {
       const one = el("div", { class: "chart" });
       space.append(el("div", {}, el("h3", {}, panel), one));
-      chart(one, Object.entries(curves).map(([name, points]) => ({ name, points, family: name.split(", ")[0], dash: name.includes("log") })), { x: "round", y: "accuracy in %", height: 320 });
+      chart(one, Object.entries(curves).map(([name, points]) => ({ name, points, family: name.replace(/, [^,]*log[^,]*$/, ""), dash: name.includes("log") })), { x: "round", y: "accuracy in %", height: 320 });
     }
   }
   if (data) { addEventListener("hashchange", route); route(); }

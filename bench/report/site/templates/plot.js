@@ -25,7 +25,7 @@ function ticks(low, high, count = 5) {
 // series: [{name, points: [[x, y, link?, label?, mark?]], line: bool}]
 function chart(container, series, { x = "", y = "", diagonal = false, height = 300, digits = 2 } = {}) {
   const shown = series.filter(each => each.points.length);
-  // One colour per method: the name before the first comma.
+  // One colour per family: a line of ours and the log of the same method share theirs.
   const families = [...new Set(shown.map(each => each.family ?? each.name))];
   for (const each of shown) each.colour ??= COLOURS[families.indexOf(each.family ?? each.name) % COLOURS.length];
   container.replaceChildren();
