@@ -10,7 +10,7 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.engine.batches import Batch
-from repfl.algorithms.engine.client import Client, Extras
+from repfl.algorithms.engine.client import Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.params import columns, write_columns
 from repfl.algorithms.fedavg import FedAvg
@@ -71,12 +71,9 @@ class FedRoD(FedAvg[HP]):
     ) -> tuple[Tensor, Tensor]:
         """Train models [K, D] and personal heads [K, H]."""
         extras = {"head": heads, "counts": fed.class_counts.to(fed.dtype)}
-        done = fed.train(params, step=self.step, extras=extras, keep=("extras",), **options)
+        how: dict[str, Any] = {"loss": self.loss, "extras": extras, "learn": ("head",), **options}
+        done = fed.train(params, keep=("extras",), **how)
         return done.params, done.extras["head"]
-
-    def step(self, client: Client, batch: Batch) -> None:
-        """Take one step of the model and of the personal head."""
-        client.update(client.grad(batch, self.loss, extras=("head",)))
 
     def loss(self, model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
         """Return the sum of both losses; no entry is moved by more than one of them."""

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, part, register
 from repfl.algorithms.engine.batches import Batch
-from repfl.algorithms.engine.client import Client, Extras
+from repfl.algorithms.engine.client import Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.params import Tensors
 
@@ -32,10 +32,7 @@ class HP:
 @register(
     "lora",
     title="LoRA",
-    paper=(
-        "Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022, arXiv"
-        " 2106.09685; FedSA-LoRA: Guo et al., 2024, arXiv 2410.01463"
-    ),
+    paper="Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2022, arXiv 2106.09685",
     year=2022,
     family="partial",
     needs=("head",),
@@ -48,10 +45,9 @@ class LoRA(Method[HP]):
 
         A_i, B_i, H_i <- SGD on F_i;   A <- sum_i p_i A_i;   B <- sum_i p_i B_i.
 
-    A starts at random, B at zero, so that the first model is the base: the seed's initial model,
-    which nobody has trained. A subclass returns another one from `base`, and names its file in
-    `files` of `@register`. The base is in evaluation mode. More, and that no published code has
-    been compared: docs/methods/lora.md.
+    A starts at random, B at zero, so that the first model is the base, which is in evaluation mode:
+    the seed's initial model, or whatever `base` of a subclass returns. No published code has been
+    compared: docs/methods/lora.md.
     """
 
     HP = HP
@@ -73,9 +69,9 @@ class LoRA(Method[HP]):
         return adapter | {f"head/{s.name}": named[s.name] for s in fed.params if s.head}
 
     def init(self, fed: Federation) -> State:
-        adapter, kinds = self.initial(fed), ("a/", "b/")[: 1 + (self.hp.shared == "both")]
+        adapter, shared = self.initial(fed), ("a/", "b/") if self.hp.shared == "both" else ("a/",)
         own = {f"own/{n}": fed.client_rows(t[None]) for n, t in adapter.items()}
-        return own | {f"shared/{n}": t for n, t in adapter.items() if n.startswith(kinds)}
+        return own | {f"shared/{n}": t for n, t in adapter.items() if n.startswith(shared)}
 
     def round(self, state: State, fed: Federation) -> State:
         received = {n: fed.send("down", t) for n, t in part(state, "shared/").items()}
@@ -83,9 +79,8 @@ class LoRA(Method[HP]):
         fed.score("pre_agg", self.merged(fed, end))
         for name, rows in end.items():
             fed.scatter_rows(state[f"own/{name}"], rows)
-        for name, before in received.items():
-            mean = fed.mean(fed.send("up", end[name]).flatten(1))
-            state[f"shared/{name}"] = mean.view_as(before)
+            if name in received:
+                state[f"shared/{name}"] = fed.mean(fed.send("up", rows))
         return state
 
     def adapters(self, state: State, fed: Federation, shared: Tensors) -> Tensors:
@@ -97,12 +92,8 @@ class LoRA(Method[HP]):
         """Train adapters on the active clients' samples."""
         base, frozen = self.base(fed).expand(fed.K, -1), torch.zeros_like(fed.params.head)
         how: dict[str, Any] = {"trainable": frozen, "scored": False, "stream": stream}
-        done = fed.train(base, step=self.step, extras=adapters, keep=("extras",), **how)
-        return done.extras
-
-    def step(self, client: Client, batch: Batch) -> None:
-        """Take one step of the adapter."""
-        client.update(client.grad(batch, self.loss, extras=tuple(client.extras)))
+        how |= {"extras": adapters, "learn": tuple(adapters)}
+        return fed.train(base, loss=self.loss, keep=("extras",), **how).extras
 
     def loss(self, model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
         """Return the cross-entropy of the adapted model."""
@@ -129,8 +120,3 @@ class LoRA(Method[HP]):
         start = self.initial(fed) | part(state, "shared/")
         rows = {name: fed.client_rows(t[None]) for name, t in start.items()}
         return self.merged(fed, self.train(fed, rows, "join"))
-
-
-def part(tensors: Tensors, prefix: str) -> Tensors:
-    """Return the entries whose name has a prefix, without it."""
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -206,11 +206,11 @@ class Federation:
         return local_training.weights(self)
 
     def mean(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return the weighted mean over clients; weights need not sum to one  [K, D] -> [D]."""
-        if weights is None:
-            return self.weights @ x
-        weights = weights.double()
-        return (weights / weights.sum()).to(x.dtype) @ x
+        """Return the weighted mean over clients; weights need not sum to one  [K, ...] -> [...]."""
+        rows = x.flatten(1) if x.dim() > 2 else x
+        if weights is not None:
+            weights = (weights.double() / weights.double().sum()).to(x.dtype)
+        return ((self.weights if weights is None else weights) @ rows).view(x.shape[1:])
 
     to_host = staticmethod(to_host)
 
@@ -311,6 +311,7 @@ class Federation:
         pull: Pull | None = None,
         models: Mapping[str, Tensor] | None = None,
         extras: Mapping[str, Tensor] | None = None,
+        learn: tuple[str, ...] = (),
         trainable: Tensor | None = None,
         keep: tuple[str, ...] | None = None,
         epochs: int | Sequence[int] | None = None,
@@ -320,9 +321,10 @@ class Federation:
         """Train the active clients from their rows of `params` and return the result  [K, D].
 
         `loss(model, batch, extras)` is written for one client; `models` [K, D] are further models
-        that it finds in `extras`, and `extras` further tensors, a row for each client. `pull`
-        (anchor [K, D], strength) adds the gradient of strength / 2 |w - anchor|^2. `trainable` ([D]
-        or [K, D]) freezes all other entries. `epochs` is a number, or one for each active client.
+        that it finds in `extras`, and `extras` further tensors, a row for each client; `learn`
+        names those of them that are trained, too. `pull` (anchor [K, D], strength) adds the
+        gradient of strength / 2 |w - anchor|^2. `trainable` ([D] or [K, D]) freezes all other
+        entries. `epochs` is a number, or one for each active client.
 
         `step(client, batch)` replaces all of this by one's own step on a mini-batch; `params` may
         then be several models by name, `params` among them, all of which it may change.
@@ -336,7 +338,7 @@ class Federation:
 
         The last result is scored as `pre_agg`, unless `scored` is False or the method scores it.
         """
-        work = step or local_training.descend(loss, pull)
+        work = step or local_training.descend(loss, pull, learn)
         models = dict(models or {}) | ({"anchor": pull[0]} if pull else {})
         how: dict[str, Any] = {"trainable": trainable, "keep": keep or (), "epochs": epochs}
         done = local_training.train(self, work, params, models, extras or {}, **how, **options)

@@ -26,7 +26,10 @@ Pull = tuple[Tensor, float]
 Start = Tensor | Mapping[str, Tensor]
 KEPT = ("last_grad", "epochs", "models", "extras", "collected")
 ORDER = ("first_epoch", "steps", "stream")
-OPTIONS = ("loss", "step", "pull", "models", "extras", "trainable", "keep", "epochs", "scored")
+OPTIONS = (
+    *("loss", "step", "pull", "models", "extras", "learn", "trainable", "keep", "epochs"),
+    "scored",
+)
 
 
 def draw_cohort(fed: Federation, round_: int) -> list[int]:
@@ -148,14 +151,17 @@ def recalibrate_batch_norm(fed: Federation, params: Tensor) -> Tensor:
     return params
 
 
-def descend(loss: Loss, pull: Pull | None) -> Step:
-    """Return a step along the gradient of a loss, and of a pull towards the model `anchor`."""
+def descend(loss: Loss, pull: Pull | None, learn: tuple[str, ...]) -> Step:
+    """Return a step along the gradient of a loss by the model and by the extras to learn, and of a
+    pull towards the model `anchor`.
+    """
 
     def step(client: Client, batch: Batch) -> None:
-        grads = client.grad(batch, loss)
+        grads = client.grad(batch, loss, extras=learn)
         if pull is not None:
             here, goal = client.tensors(), client.tensors("anchor")
-            grads = {n: g.add(here[n] - goal[n], alpha=pull[1]) for n, g in grads.items()}
+            pulled = {n: g for n, g in grads.items() if n in goal}
+            grads |= {n: g.add(here[n] - goal[n], alpha=pull[1]) for n, g in pulled.items()}
         client.update(grads)
 
     return step

@@ -28,6 +28,12 @@ State = dict[str, Tensor]
 hashing come for free.
 """
 
+
+def part(state: State, prefix: str) -> State:
+    """Return the entries whose name has a prefix, without it."""
+    return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+
+
 Need = Literal["bn", "epochs", "head", "p2p", "public"]
 """Normalisation layers, whole epochs to divide, a head, neighbours, public samples."""
 Chosen = TypeVar("Chosen")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State
+from repfl.algorithms.core.method import State, part
 
 Forward = Callable[..., Tensor]
 """The module with its tensors of now; call it like the module."""
@@ -57,9 +57,8 @@ class ServerModule:
         grads = torch.autograd.grad(value, list(trained.values()))
         optim = optimiser(list(trained.values()), **options)
         for (name, leaf), grad in zip(trained.items(), grads, strict=True):
-            leaf.grad, prefix = grad, f"{self.name}.optim/{name}/"
-            memory = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            if memory:
+            leaf.grad = grad
+            if memory := part(state, f"{self.name}.optim/{name}/"):
                 optim.state[leaf] = {k: v.clone() for k, v in memory.items()}
         if clip is not None:
             nn.utils.clip_grad_norm_(list(trained.values()), clip)
