@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.core.other_clients import subfederation
-from repfl.algorithms.engine.batches import Batch
-from repfl.algorithms.engine.client import Client
 from repfl.algorithms.engine.params import Slice, columns, write_columns
+from repfl.algorithms.math.channel_stats import Map, channel_statistics
 
 MIN_DISTANCE = 1e-14
 """Smaller feature distances are raised to this, so that identical clients have finite weights."""
@@ -125,7 +122,7 @@ class FedAP(Method[HP]):
         model = self.pretrain(fed)
         with fed.as_active(range(fed.N)):
             models = fed.down(model, torch.ones_like(fed.communicated))
-            statistics, widths = feature_statistics(fed, models, self.hp.maps)
+            statistics, widths = channel_statistics(fed, models, norm_maps(fed, self.hp.maps))
             mean, deviation = fed.send("up", statistics).double().chunk(2, dim=1)
             has_samples = fed.n_train > 0
         pairs = zip(mean.split(widths, 1), deviation.split(widths, 1), strict=True)
@@ -178,6 +175,15 @@ def pooled_samples(fed: Federation, share: float, pool: str) -> Tensor:
     return torch.cat([samples[: int(share * len(samples))] for samples in by_class])
 
 
+def norm_maps(fed: Federation, maps: str) -> list[Map]:
+    """Return the feature maps that are compared: before and after layers of batch norm."""
+    suffix = ".running_mean"
+    layers = [s.name.removesuffix(suffix) for s in fed.params if s.name.endswith(suffix)]
+    if maps == "ends":
+        return [(layers[0], "input"), (layers[-1], "output")]
+    return [(name, "input") for name in layers]
+
+
 def mixing_weights(closeness: Tensor, seen: Tensor, lam: float) -> Tensor:
     """Return weights whose rows sum to one: lam for the client itself, the rest by closeness for
     the others that have sent something  [N, N] float64.
@@ -187,72 +193,3 @@ def mixing_weights(closeness: Tensor, seen: Tensor, lam: float) -> Tensor:
     alone = total == 0
     mixed = (1 - lam) * others / torch.where(alone, 1.0, total)[:, None]
     return mixed + torch.diag(torch.full_like(total, lam).masked_fill(alone, 1.0))
-
-
-# -- statistics of feature maps --------------------------------------------------------------------
-
-
-def feature_statistics(fed: Federation, models: Tensor, maps: str) -> tuple[Tensor, list[int]]:
-    """Return the channel means, then the standard deviations, of feature maps over each active
-    client's training data  [K, 2 C], and the number of channels of every map.
-    """
-    suffix = ".running_mean"
-    layers = [s.name.removesuffix(suffix) for s in fed.params if s.name.endswith(suffix)]
-    chosen = [(name, "input") for name in layers]
-    if maps == "ends":
-        chosen = [(layers[0], "input"), (layers[-1], "output")]
-    widths = [fed.params[name + suffix].size for name, _ in chosen]
-
-    with record_maps(fed.model.body, layers) as recorded:
-
-        @torch.no_grad()
-        def step(client: Client, batch: Batch) -> None:
-            client.model(training=False).features(batch.x)
-            merge_batch(client.extras, [recorded[key].to(fed.dtype) for key in chosen])
-            recorded.clear()
-
-        sizes = {"count": 1, "mean": sum(widths), "moment": sum(widths)}
-        zeros = {name: models.new_zeros(fed.K, size) for name, size in sizes.items()}
-        sums = fed.for_each_batch(step, {"params": models}, extras=zeros).extras
-    variance = sums["moment"] / sums["count"].clamp(min=1)
-    return torch.cat([sums["mean"], variance.sqrt()], dim=1), widths
-
-
-@contextmanager
-def record_maps(body: nn.Module, layers: list[str]) -> Iterator[dict[tuple[str, str], Tensor]]:
-    """Context manager: record the inputs and outputs of layers, by (name, "input" or "output")."""
-    recorded: dict[tuple[str, str], Tensor] = {}
-
-    def hook(name: str, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        recorded[name, "input"], recorded[name, "output"] = inputs[0], output
-
-    handles = [
-        body.get_submodule(name).register_forward_hook(
-            lambda _, inputs, output, name=name: hook(name, inputs, output)
-        )
-        for name in layers
-    ]
-    try:
-        yield recorded
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def merge_batch(sums: dict[str, Tensor], maps: list[Tensor]) -> None:
-    """Add feature maps [B, C, ...] of one batch to the running count, means and sums of squared
-    deviations (Chan et al.'s update).
-    """
-    size = len(maps[0])
-    maps = [x if x.dim() > 2 else x[..., None] for x in maps]
-    places = [tuple(range(2, x.dim())) for x in maps]
-    means = [x.mean(dim=dims).sum(0) / size for x, dims in zip(maps, places, strict=True)]
-    shapes = [(-1, *[1] * len(dims)) for dims in places]
-    centred = [x - m.view(shape) for x, m, shape in zip(maps, means, shapes, strict=True)]
-    squares = [x.square().mean(dim=dims).sum(0) for x, dims in zip(centred, places, strict=True)]
-    moment = torch.cat(squares)
-    mean = torch.cat(means)
-    total, gap = sums["count"] + size, mean - sums["mean"]
-    sums["moment"] = sums["moment"] + moment + gap.square() * sums["count"] * size / total
-    sums["mean"] = sums["mean"] + gap * size / total
-    sums["count"] = total

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
-from repfl.algorithms.engine.batches import Batch
-from repfl.algorithms.engine.client import Client
+from repfl.algorithms.math.losses import mean_losses
 
 EPSILON = 1e-5
 """Added to the distance of two models, as in PFLlib and FL-bench."""
@@ -77,8 +73,8 @@ class FedFomo(Method[HP]):
         moves = shares[:, :, None] * (torch.stack(received) - own)  # [M, K, D]
         end = fed.train(own + moves.sum(0))
 
-        told = fed.send("up", torch.stack(gains, 1))  # [K, M]
-        affinity = state["affinity"][fed.active].scatter_add(1, who, told)
+        arrived = fed.send("up", torch.stack(gains, 1))  # [K, M]
+        affinity = state["affinity"][fed.active].scatter_add(1, who, arrived)
         return {
             "w": fed.scatter_rows(state["w"], end),
             "uploaded": fed.scatter_rows(state["uploaded"], fed.up(end)),
@@ -101,19 +97,9 @@ class FedFomo(Method[HP]):
         held = [len(fed.data.val[client]) > 0 for client in fed.active_ids]
         for split, uses in (("val", True), ("train", False)):
             if rows := [k for k, has in enumerate(held) if has is uses]:
-                of, zeros = [fed.active_ids[k] for k in rows], means.new_zeros(len(rows))
-                how: dict[str, Any] = {"extras": {"loss": zeros, "n": zeros}, "of": of}
-                done = fed.for_each_batch(add_loss, {"params": params[rows]}, split=split, **how)
-                means[rows] = done.extras["loss"] / done.extras["n"].clamp(min=1)
+                of = [fed.active_ids[k] for k in rows]
+                means[rows] = mean_losses(fed, params[rows], split=split, of=of)
         return means
 
     def client_params(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
-
-
-@torch.no_grad()
-def add_loss(client: Client, batch: Batch) -> None:
-    """Add a batch's loss and size to the client's totals."""
-    loss = F.cross_entropy(client.model(training=False)(batch.x), batch.y, reduction="sum")
-    client.extras["loss"] = client.extras["loss"] + loss
-    client.extras["n"] = client.extras["n"] + len(batch.y)

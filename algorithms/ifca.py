@@ -9,9 +9,8 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.local_training import recalibrate_batch_norm
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.engine.batches import Batch
-from repfl.algorithms.engine.client import Client
 from repfl.algorithms.fedavg import FedAvg
+from repfl.algorithms.math.losses import mean_losses
 
 
 @hyperparameters
@@ -74,12 +73,8 @@ class IFCA(FedAvg[HP]):
         """Return each client's best of several models, and which one it is  [clusters, K, D] ->
         [K, D], [K].
         """
-        totals = []
-        for params in models:
-            zero = torch.zeros(fed.K, dtype=fed.dtype, device=fed.device)
-            done = fed.for_each_batch(add_loss, {"params": params}, extras={"loss": zero})
-            totals.append(done.extras["loss"])
-        chosen = torch.stack(totals).argmin(0)  # [K]
+        losses = [mean_losses(fed, params) for params in models]
+        chosen = torch.stack(losses).argmin(0)  # [K]
         return models[chosen, torch.arange(fed.K, device=fed.device)], chosen
 
     def client_params(self, state: State, fed: Federation) -> Tensor:
@@ -90,10 +85,3 @@ class IFCA(FedAvg[HP]):
         """Return the best of the models as it is."""
         models = state["theta"][:, None].expand(-1, fed.N, -1)
         return recalibrate_batch_norm(fed, self.best(fed, models)[0])
-
-
-@torch.no_grad()
-def add_loss(client: Client, batch: Batch) -> None:
-    """Add a batch's loss to the client's total."""
-    loss = F.cross_entropy(client.model(training=False)(batch.x), batch.y, reduction="sum")
-    client.extras["loss"] = client.extras["loss"] + loss

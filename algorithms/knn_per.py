@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.local_training import recalibrate_batch_norm
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.engine.batches import Batch
-from repfl.algorithms.engine.client import Client
 from repfl.algorithms.engine.evaluate import Extras, Predictor
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.fedavg import FedAvg
+from repfl.algorithms.math.features import training_features
 from repfl.algorithms.math.gaussian import one_hot
 
 
@@ -66,11 +64,7 @@ class KNNPer(FedAvg[HP]):
 
     def predictor(self, fed: Federation, params: Tensor) -> Predictor:
         """Return models [K, D] with the features and labels of their clients' training samples."""
-        stored = fed.for_each_batch(remember, {"params": params}).collected
-        width = fed.params.head_weight.shape[1]
-        none = [params.new_zeros(0, width)] * fed.K, [fed.active.new_zeros(0)] * fed.K
-        features = pad_sequence(stored.get("features", none[0]), batch_first=True)  # [K, n, F]
-        labels = pad_sequence(stored.get("labels", none[1]), batch_first=True, padding_value=-1)
+        features, labels = training_features(fed, params)
         ones = torch.ones(fed.K, dtype=fed.dtype, device=fed.device)
         return Predictor(((ones, params),), self.predict, {"features": features, "labels": labels})
 
@@ -86,13 +80,6 @@ class KNNPer(FedAvg[HP]):
         votes = (labels * similarity).sum(1) / similarity.sum(1).clamp(min=tiny)
         weight = self.hp.weight * held.any().to(z.dtype)
         return (weight * votes + (1 - weight) * probabilities).clamp(min=tiny).log()
-
-
-@torch.no_grad()
-def remember(client: Client, batch: Batch) -> None:
-    """Keep the features and labels of a batch."""
-    client.collect("features", client.model(training=False).features(batch.x))
-    client.collect("labels", batch.y)
 
 
 def squares(one: Tensor, other: Tensor) -> Tensor:

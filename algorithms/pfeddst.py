@@ -11,10 +11,10 @@ from torch import Tensor
 from repfl.algorithms.core import topology
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
-from repfl.algorithms.engine.batches import Batch
-from repfl.algorithms.engine.client import Client, cross_entropy_eval
+from repfl.algorithms.engine.client import cross_entropy_eval
 from repfl.algorithms.engine.client_data import to_device
 from repfl.algorithms.engine.params import columns, row_slices
+from repfl.algorithms.math.losses import mean_losses
 
 COSINE_DECIMALS = 6
 """Cosines are rounded: headers are equal at first, and rounding errors must not choose peers."""
@@ -28,7 +28,7 @@ class HP:
         10, "peers k that a client chooses", ge=0, paper=10, search={"whole": [2, 10]}
     )
     selection: Literal["score", "header", "random"] = param(
-        "score", "by S, by its header term alone, or by lot", paper="Fig. 2: random, header"
+        "score", "by S, by its header term alone, or at random", paper="Fig. 2: random, header"
     )
     alpha: float = param(
         0.1,
@@ -84,7 +84,7 @@ def relative_cost(hp: HP, epochs: float, samples: float) -> float:
     family="decentralised",
     needs=("epochs", "p2p", "head"),
     sends=(
-        "extractors of the chosen peers; everybody's header to everybody; to probe a loss, the"
+        "extractors of the chosen peers; every client's header to all others; to probe a loss, the"
         " model to the peer and a number back"
     ),
     variants=(
@@ -147,7 +147,7 @@ class PFedDST(Method[HP]):
     # -- who is chosen -----------------------------------------------------------------------------
 
     def scores(self, state: State, fed: Federation) -> Tensor:
-        """Return S, how much client i wants the extractor of client j  [N, N]."""
+        """Return S, by which client i ranks the extractors of clients j  [N, N]."""
         hp, last = self.hp, state["last"]
         if hp.selection == "random":
             fed.log("bytes/header", 0.0)
@@ -229,14 +229,8 @@ class PFedDST(Method[HP]):
         out = w.new_zeros(len(owners))
         for rows in row_slices(len(owners), max(fed.stack, 16)):
             index = to_device(torch.tensor(owners[rows]), fed.device)
-            out[rows] = fed.for_each_batch(
-                _probe,
-                {"params": w[index]},
-                extras={"loss": out[rows]},
-                of=peers[rows],
-                pick=[sample_index[peer] for peer in peers[rows]],
-                batch=self.hp.probe,
-            ).extras["loss"]
+            pick = [sample_index[peer] for peer in peers[rows]]
+            out[rows] = mean_losses(fed, w[index], of=peers[rows], pick=pick, batch=self.hp.probe)
         return out
 
     # -- what is logged ----------------------------------------------------------------------------
@@ -275,8 +269,3 @@ class PFedDST(Method[HP]):
 def everyone(fed: Federation) -> Tensor:
     """Return the graph in which every client sends to all others  [N, N] bool."""
     return ~torch.eye(fed.N, dtype=torch.bool, device=fed.device)
-
-
-@torch.no_grad()
-def _probe(client: Client, batch: Batch) -> None:
-    client.extras["loss"] = cross_entropy_eval(client.model(), batch, client.extras)

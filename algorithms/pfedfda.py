@@ -10,7 +10,6 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.local_training import recalibrate_batch_norm
@@ -19,9 +18,9 @@ from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.params import columns
-from repfl.algorithms.engine.training import Trained
 from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math import box_bfgs
+from repfl.algorithms.math.features import padded, training_features
 from repfl.algorithms.math.gaussian import discriminant, folds, gaussian, one_hot
 
 RARE = 2
@@ -122,22 +121,21 @@ class PFedFDA(FedAvg[HP]):
         params = with_head(fed, params, means, cov, self.hp.eps)
         body = fed.params.body
         trained = fed.train(params, step=train_body, trainable=body, keep=("collected",))
-        means, cov, beta = self.adapt(received, fed, trained, rare=0)  # [K, ...]
+        means, cov, beta = self.adapt(received, fed, *padded(fed, trained), rare=0)  # [K, ...]
         fed.log("beta/means", beta[:, 0].mean())
         fed.log("beta/cov", beta[:, 1].mean())
 
         means, cov = fed.send("up", means), fed.send("up", cov, floats=half)
         new = {
-            "means": fed.mean(means.flatten(1)).view(means.shape[1:]),
-            "cov": fed.mean(cov.flatten(1)).view(cov.shape[1:]),
+            "means": fed.mean(means),
+            "cov": fed.mean(cov),
             "beta": fed.scatter_rows(state["beta"], beta),
         }
         return self.upload_and_average(state, fed, trained.params) | new
 
     def client_params(self, state: State, fed: Federation) -> Tensor:
         params = super().client_params(state, fed)
-        features = fed.for_each_batch(collect_features, {"params": params})
-        means, cov, _ = self.adapt(state, fed, features, rare=RARE)
+        means, cov, _ = self.adapt(state, fed, *training_features(fed, params), rare=RARE)
         return with_head(fed, params, means, cov, self.hp.eps)
 
     def newcomer_params(self, state: State, fed: Federation) -> Tensor:
@@ -150,12 +148,11 @@ class PFedFDA(FedAvg[HP]):
         return self.client_params(self.init(fed) | received | {"own": own}, fed)
 
     def adapt(
-        self, state: State, fed: Federation, collected: Trained, *, rare: int
+        self, state: State, fed: Federation, features: Tensor, labels: Tensor, *, rare: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return mixed means [K, classes, F], mixed covariances [K, F, F], and the weights of the
         local parts [K, 2].
         """
-        features, labels = padded(fed, collected)
         beta = self.local_weights(state, fed, features, labels)
         means, cov = self.statistics(state, fed, features, labels, rare)
         return *mix(state, means, cov, beta[:, :1, None], beta[:, 1:, None]), beta
@@ -271,9 +268,6 @@ def with_head(fed: Federation, params: Tensor, means: Tensor, cov: Tensor, eps: 
     return params
 
 
-# -- features --------------------------------------------------------------------------------------
-
-
 def train_body(client: Client, batch: Batch) -> None:
     """Train on a batch and collect the features that the loss has seen."""
     grads, features = client.grad(batch, loss_and_features, has_aux=True)
@@ -286,19 +280,3 @@ def loss_and_features(model: ClientModel, batch: Batch, extras: Extras) -> tuple
     """Return the cross-entropy and the features of a batch."""
     features = model.features(batch.x)
     return F.cross_entropy(model.head(features), batch.y), features
-
-
-@torch.no_grad()
-def collect_features(client: Client, batch: Batch) -> None:
-    """Collect features in evaluation mode."""
-    client.collect("features", client.model(training=False).features(batch.x))
-    client.collect("labels", batch.y)
-
-
-def padded(fed: Federation, collected: Trained) -> tuple[Tensor, Tensor]:
-    """Return the collected features [K, n, F] and labels [K, n], which are -1 for padding."""
-    if not collected.collected:  # no active client has samples
-        none = torch.zeros(fed.K, 0, fed.params.head_weight.shape[1], dtype=fed.dtype)
-        return none.to(fed.device), torch.zeros(fed.K, 0, dtype=torch.int64, device=fed.device)
-    features, labels = (collected.collected[name] for name in ("features", "labels"))
-    return pad_sequence(features, True), pad_sequence(labels, True, padding_value=-1)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from repfl.algorithms import fedap
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.math.channel_stats import channel_statistics
 from tests.algorithms import plain, toys
 
 BRIEF = {"pretrain_epochs": 2}
@@ -47,7 +48,8 @@ def test_feature_statistics_are_those_of_all_samples_at_once(
     monkeypatch.setattr(Federation, "for_each_batch", partialmethod(plainly, batch=9))
     fed = federation(stack)
     flat = fed.new_model(5).double()
-    statistics, widths = fedap.feature_statistics(fed, flat.expand(fed.N, -1), maps)
+    chosen = fedap.norm_maps(fed, maps)
+    statistics, widths = channel_statistics(fed, flat.expand(fed.N, -1), chosen)
     mean, spread = (part.split(widths, 1) for part in statistics.chunk(2, dim=1))
     for client in (0, 1, 3, 4, 5):
         found = maps_of(fed, flat, client)
