@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -58,11 +58,8 @@ class HP:
     )
     worker: Literal["own", "shared"] = param(
         "own",
-        "`shared` reproduces FL-bench, hence FedOBP's tables: model and weights live in one worker"
-        " that serves all clients as they were drawn, so what a client takes for its own last model"
-        " is that of whoever came before it (before training everybody is scored against the last"
-        " round's, not each against the one before; momentum starts afresh, where FL-bench's FedALA"
-        " keeps it)",
+        "`shared` reproduces FL-bench, hence FedOBP's tables: one worker serves all clients, so that"
+        " a client's own last model is that of the client before it",
         paper="FedOBP's tables: shared",
     )
 
@@ -99,37 +96,36 @@ class FedALA(Method[HP]):
 
     HP = HP
 
+    @classmethod
+    def chosen_by(cls, hp: Any) -> type[Method[Any]]:
+        return FLBenchsFedALA if hp.worker == "shared" else cls
+
     def init(self, fed: Federation) -> State:
-        workers = 1 if self.hp.worker == "shared" else fed.N
-        shape = (workers, sum(s.size for s in self.upper(fed)))
-        return {
-            "theta": fed.new_model(),
-            "w": fed.new_models()[:workers].clone(),
-            "weights": torch.full(shape, self.hp.initial, dtype=fed.dtype, device=fed.device),
-            "searched": torch.zeros(workers, dtype=torch.bool, device=fed.device),
-        }
+        size = sum(s.size for s in self.upper(fed))
+        weights = torch.full((fed.N, size), self.hp.initial, dtype=fed.dtype, device=fed.device)
+        searched = torch.zeros(fed.N, dtype=torch.bool, device=fed.device)
+        own = {"w": fed.new_models().clone(), "weights": weights, "searched": searched}
+        return {"theta": fed.new_model()} | own
 
     def round(self, state: State, fed: Federation) -> State:
-        received = fed.down(state["theta"])  # [K, D]
-        trained, shared = torch.empty_like(received), self.hp.worker == "shared"
-        row = {client: k for k, client in enumerate(fed.active_ids)}
-        for clients in [[client] for client in fed.sampled] if shared else [fed.active_ids]:
-            rows = [row[client] for client in clients]
-            with fed.as_active(clients):
-                start, weights, differs = self.aggregate(state, fed, received[rows])
-                trained[rows] = end = fed.train(start)
-                worker = self.worker(fed)
-                state["w"][worker], state["weights"][worker] = end, weights
-                state["searched"][worker] |= differs | shared
+        trained = self.train(state, fed, fed.down(state["theta"]))
         theta = torch.where(fed.communicated, fed.mean(fed.up(trained)), state["theta"])
         return state | {"theta": theta}
+
+    def train(self, state: State, fed: Federation, received: Tensor) -> Tensor:
+        """Train the active clients from their mixtures, which they keep  [K, D] -> [K, D]."""
+        start, weights, differs = self.aggregate(state, fed, received)
+        trained, worker = fed.train(start), self.worker(fed)
+        state["w"][worker], state["weights"][worker] = trained, weights
+        state["searched"][worker] |= differs
+        return trained
 
     def client_params(self, state: State, fed: Federation) -> Tensor:
         return self.aggregate(state, fed, state["theta"].expand(fed.K, -1))[0]
 
     def worker(self, fed: Federation) -> Tensor:
         """Return the rows of the state that the active clients use  [K]."""
-        return torch.zeros_like(fed.active) if self.hp.worker == "shared" else fed.active
+        return fed.active
 
     def upper(self, fed: Federation) -> list[Slice]:
         """Return the tensors that have weights; they have T entries together."""
@@ -197,6 +193,28 @@ class FedALA(Method[HP]):
             ended = (last.std(0, correction=0) < self.hp.threshold) & (turn >= WINDOW)
             searching = [k for k in searching if first[k] and not ended[k]]
         return weights
+
+
+class FLBenchsFedALA(FedALA):
+    """FL-bench's: one worker, the only row of the state, serves all clients in the order in which
+    they were drawn, so each takes the one before for its own last model.
+    """
+
+    def init(self, fed: Federation) -> State:
+        state = super().init(fed)
+        return {n: t if n == "theta" else t[:1].clone() for n, t in state.items()}
+
+    def train(self, state: State, fed: Federation, received: Tensor) -> Tensor:
+        trained = torch.empty_like(received)
+        for client in fed.sampled:
+            row = [fed.active_ids.index(client)]
+            with fed.as_active([client]):
+                trained[row] = super().train(state, fed, received[row])
+            state["searched"].fill_(value=True)
+        return trained
+
+    def worker(self, fed: Federation) -> Tensor:
+        return torch.zeros_like(fed.active)
 
 
 def draw_subset(fed: Federation, client: int, share: float, subset: str) -> Tensor:

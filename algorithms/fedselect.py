@@ -52,14 +52,10 @@ class HP:
     )
     mode: Literal["paper", "exact-cut", "code", "code-eval"] = param(
         "paper",
-        "whose rules: `paper` is Algorithm 3 (grows in every round while the share is below the"
-        " limit, by the change in this round); it looks at all parameters and skips passes over"
-        " nothing; `exact-cut` is the same, but its last growth ends exactly at the limit, which"
-        " neither the paper nor its code does;"
-        " `code` also grows at the limit itself, takes ties, leaves biases shared,"
-        " looks at the change since the last growth, does not grow in the first participation and"
-        " alternates even over nothing; `code-eval` also leaves batch norm in evaluation mode from"
-        " the second round on, as the code's scoring does",
+        "whose rules: `paper` is Algorithm 3; `exact-cut` ends the last growth exactly at the"
+        " limit, which neither the paper nor its code does; `code` are the published code's"
+        " (`CodesFedSelect`); `code-eval` also leaves batch norm in evaluation mode from the second"
+        " round on, as the code's scoring does",
         paper="FedOBP's tables: code, every 3, limit 0.8",
         aliases=("mode", "compat"),
     )
@@ -80,11 +76,6 @@ class HP:
     weighting: Literal["uniform", "protocol"] = param(
         "uniform", "average over holders: each counts the same, or as the recipe weighs them"
     )
-
-    @property
-    def by_code(self) -> bool:
-        """Whether masks grow by the code's rules."""
-        return self.mode in ("code", "code-eval")
 
 
 @register(
@@ -129,22 +120,24 @@ class FedSelect(Method[HP]):
 
     HP = HP
 
+    @classmethod
+    def chosen_by(cls, hp: Any) -> type[Method[Any]]:
+        return CodesFedSelect if hp.mode in ("code", "code-eval") else cls
+
     def init(self, fed: Federation) -> State:
         first = torch.where(fed.communicated, fed.new_model(), fed.first_models())
         by_layer = self.hp.select == "layer"
         mask = fed.params.mask(self.layer_tensors(fed) if by_layer else [])
-        state = {
+        return {
             "theta": fed.new_model(),
             "w": fed.client_rows(first),  # [N, D]
             "mask": fed.client_rows(mask[None]),
             "visits": torch.zeros_like(fed.all_clients),
         }
-        return state | ({"before": fed.client_rows(first)} if self.hp.by_code else {})
 
     def selectable(self, fed: Federation) -> list[Slice]:
         """Return the tensors whose entries can become personal."""
-        trained = fed.params.trained
-        return [s for s in trained if s.name.endswith("weight")] if self.hp.by_code else trained
+        return fed.params.trained
 
     def layer_tensors(self, fed: Federation) -> list[Slice]:
         """Return the tensors of the personal layer."""
@@ -176,14 +169,12 @@ class FedSelect(Method[HP]):
 
         visits = state["visits"][fed.active]
         due, due_on_cpu = self.is_due(visits), self.is_due(fed.to_host(visits))
-        before = state["before"][fed.active] if self.hp.by_code else start
         if not by_layer and bool(due_on_cpu.any()):
-            mask = mask | (self.grow(fed, mask, (end - before).abs()) & due[:, None])
+            change = (end - self.compared(state, fed, start)).abs()
+            mask = mask | (self.grow(fed, mask, change) & due[:, None])
         fed.count_mask("mask", mask)
         fed.log("personal", (mask & selectable).sum() / (fed.K * selectable.sum()))
         rows = {"w": torch.where(shared, theta, end), "visits": visits + 1, "mask": mask}
-        if self.hp.by_code:
-            rows["before"] = torch.where(due[:, None], end, before)
         new = {name: fed.scatter_rows(state[name], value) for name, value in rows.items()}
         return new | {"theta": theta}
 
@@ -193,16 +184,12 @@ class FedSelect(Method[HP]):
         """Train by LocalAlt: in every epoch one pass over personal, then one over shared entries
         (Pillutla et al., ICML 2022)  [K, D].
 
-        A client for which one of them is empty has nothing to alternate: it makes one pass per
-        epoch, as FedAvg's or Local's clients do; by the code's rules it alternates all the same.
+        Clients that do not alternate make one pass per epoch, as FedAvg's or Local's do.
         """
-        evaluation_mode = self.hp.mode == "code-eval" and fed.round > 1
-        loss: Loss = cross_entropy_eval if evaluation_mode else cross_entropy
-        alternates = personal.any(1) & shared.any(1)
-        alternating_clients = [self.hp.by_code or bool(k) for k in fed.to_host(alternates)]
+        loss, alternates = self.loss(fed), self.alternates(fed, personal, shared)
         trained = start.clone()
         for alternating in (True, False):
-            rows = [k for k in range(fed.K) if alternating_clients[k] == alternating]
+            rows = [k for k in range(fed.K) if alternates[k] == alternating]
             if not rows:
                 continue
             place = to_device(torch.tensor(rows), fed.device)
@@ -219,17 +206,26 @@ class FedSelect(Method[HP]):
         fed.trained = trained
         return trained
 
+    def alternates(self, fed: Federation, personal: Tensor, shared: Tensor) -> list[bool]:
+        """Return who alternates: clients for whom neither of the two is empty  [K]."""
+        return [bool(both) for both in fed.to_host(personal.any(1) & shared.any(1))]
+
+    def loss(self, fed: Federation) -> Loss:
+        """Return what is minimised."""
+        return cross_entropy
+
     # -- what becomes personal ---------------------------------------------------------------------
 
     def is_due(self, visits: Tensor) -> Tensor:
         """Return which clients' masks grow now, given how often they took part before  [K] bool."""
-        if self.hp.by_code:
-            return (visits > 0) & (visits % (self.hp.every or 3) == 0)
         return (visits + 1) % (self.hp.every or 1) == 0
+
+    def compared(self, state: State, fed: Federation, start: Tensor) -> Tensor:
+        """Return what trained models are compared with: here the start of the round  [K, D]."""
+        return start
 
     def grow(self, fed: Federation, mask: Tensor, change: Tensor) -> Tensor:
         """Return masks with what becomes personal next, tensor by tensor  [K, D] bool."""
-        rule = self.code_rule if self.hp.by_code else self.paper_rule
         drawn = [int(fed.rng("mask", client).integers(1 << 62)) for client in fed.active_ids]
         keys = to_device(torch.tensor(drawn), fed.device)
         out = mask.clone()
@@ -237,10 +233,10 @@ class FedSelect(Method[HP]):
             own, moved = mask[:, s.place], change[:, s.place]
             random = self.hp.select == "random"
             score = splitmix64(keys, s.start, s.size).double().abs() if random else moved
-            out[:, s.place] |= rule(own, score, moved > 0)
+            out[:, s.place] |= self.rule(own, score, moved > 0)
         return out
 
-    def paper_rule(self, own: Tensor, score: Tensor, moved: Tensor) -> Tensor:
+    def rule(self, own: Tensor, score: Tensor, moved: Tensor) -> Tensor:
         """Return the share p of shared entries with the highest (or lowest) score, in tensors whose
         personal share is below the limit  [K, n] bool.
         """
@@ -254,7 +250,45 @@ class FedSelect(Method[HP]):
         score = -score if self.hp.select == "least" else score
         return topk_mask(score.masked_fill(~free, -torch.inf), count)
 
-    def code_rule(self, own: Tensor, score: Tensor, _: Tensor) -> Tensor:
+    def client_params(self, state: State, fed: Federation) -> Tensor:
+        own = state["mask"][fed.active] | ~fed.communicated
+        return torch.where(own, state["w"][fed.active], state["theta"])
+
+
+class CodesFedSelect(FedSelect):
+    """The published code's rules: masks grow from the second participation on, in weights alone, by
+    the change since they last grew, also at the limit itself, and take all that are equal; clients
+    alternate even over nothing. `before` [N, D] are the models when masks last grew.
+    """
+
+    def init(self, fed: Federation) -> State:
+        state = super().init(fed)
+        return state | {"before": state["w"].clone()}
+
+    def round(self, state: State, fed: Federation) -> State:
+        due, before = self.is_due(state["visits"][fed.active]), state["before"][fed.active]
+        new = super().round(state, fed)
+        assert fed.trained is not None
+        before = torch.where(due[:, None], fed.trained, before)
+        return new | {"before": fed.scatter_rows(state["before"], before)}
+
+    def selectable(self, fed: Federation) -> list[Slice]:
+        return [s for s in fed.params.trained if s.name.endswith("weight")]
+
+    def alternates(self, fed: Federation, personal: Tensor, shared: Tensor) -> list[bool]:
+        return [True] * fed.K
+
+    def loss(self, fed: Federation) -> Loss:
+        evaluation_mode = self.hp.mode == "code-eval" and fed.round > 1
+        return cross_entropy_eval if evaluation_mode else cross_entropy
+
+    def is_due(self, visits: Tensor) -> Tensor:
+        return (visits > 0) & (visits % (self.hp.every or 3) == 0)
+
+    def compared(self, state: State, fed: Federation, start: Tensor) -> Tensor:
+        return state["before"][fed.active]
+
+    def rule(self, own: Tensor, score: Tensor, moved: Tensor) -> Tensor:
         """Return all entries that reach the sorted value at position round((1 - p) n) of n shared
         ones, if the limit allows  [K, n] bool.
         """
@@ -266,7 +300,3 @@ class FedSelect(Method[HP]):
         threshold = ascending.gather(1, position.clamp(max=own.shape[1] - 1)[:, None])
         allowed = (position < shared) & (own.sum(1).double() / own.shape[1] <= self.hp.limit)
         return (score >= threshold) & allowed[:, None]
-
-    def client_params(self, state: State, fed: Federation) -> Tensor:
-        own = state["mask"][fed.active] | ~fed.communicated
-        return torch.where(own, state["w"][fed.active], state["theta"])

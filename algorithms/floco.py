@@ -11,7 +11,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Direction
-from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
@@ -67,7 +67,7 @@ class HP:
     family="mixture",
     needs=("head",),
     sends=(
-        "the model with V head weights down and up; once everybody does so and gets V numbers back"
+        "the model with V head weights down and up; once all clients do so and get V numbers back"
     ),
     variants=("rho=0.0", "plus_epochs=5"),
     gate_hp={"tau": 2},
@@ -88,6 +88,10 @@ class FLOCO(FedAvg[HP]):
 
     HP = HP
 
+    @classmethod
+    def chosen_by(cls, hp: Any) -> type[Method[Any]]:
+        return FLOCOPlus if hp.plus_epochs else cls
+
     def init(self, fed: Federation) -> State:
         shape, count = fed.params.head_weight.shape, self.hp.endpoints
         deviation = (2 / sum(shape)) ** 0.5  # Xavier
@@ -96,13 +100,7 @@ class FLOCO(FedAvg[HP]):
         )
         ends = torch.from_numpy(drawn).to(fed.device, fed.dtype)  # [V, classes, F]
         centre = torch.full((fed.N, count), 1 / count, dtype=fed.dtype, device=fed.device)
-        state = super().init(fed) | {"ends": ends, "places": centre}
-        if self.hp.plus_epochs:
-            state |= {
-                "plus": fed.client_rows(fed.first_models()),
-                "plus_ends": fed.client_rows(ends[None]),
-            }
-        return state
+        return super().init(fed) | {"ends": ends, "places": centre}
 
     def round(self, state: State, fed: Federation) -> State:
         if fed.round == self.hp.tau + 1:
@@ -112,16 +110,16 @@ class FLOCO(FedAvg[HP]):
         trained = train(fed, model, ends, self.draws(fed, places))
         fed.trained = with_head(fed, trained.params, places, trained.extras["ends"])
         arrived = self.send_ends(fed, "up", trained.extras["ends"])  # [K, V, classes, F]
-        if self.hp.plus_epochs:
-            state |= self.train_plus(state, fed, model, ends)
-        new = {"ends": fed.mean(arrived.flatten(1)).view(arrived.shape[1:])}
+        state |= self.train_personal(state, fed, model, ends)
+        new = {"ends": fed.mean(arrived)}
         return state | new | self.upload_and_average(state, fed, trained.params)
+
+    def train_personal(self, state: State, fed: Federation, model: Tensor, ends: Tensor) -> State:
+        """Train what FLOCO+ keeps at clients, given what the server sent: here nothing."""
+        return {}
 
     def client_params(self, state: State, fed: Federation) -> Tensor:
         places = state["places"][fed.active]
-        if self.hp.plus_epochs:
-            plus, ends = state["plus"][fed.active], state["plus_ends"][fed.active]
-            return with_head(fed, plus, places, ends)
         return with_head(fed, super().client_params(state, fed), places, state["ends"])
 
     def newcomer_init(self, state: State, fed: Federation) -> Tensor:
@@ -139,24 +137,6 @@ class FLOCO(FedAvg[HP]):
         return fed.send(
             direction, ends, floats=(self.hp.endpoints - 1) * fed.params.head_weight.size
         )
-
-    def train_plus(self, state: State, fed: Federation, model: Tensor, ends: Tensor) -> State:
-        """FLOCO+: train personal simplices on, pulled towards the one that the server sent."""
-        places, epochs = state["places"][fed.active], self.hp.plus_epochs
-        trained = train(
-            fed,
-            state["plus"][fed.active],
-            state["plus_ends"][fed.active],
-            self.draws(fed, places, "plus", epochs),
-            pull=(model, ends, self.hp.plus_lam),
-            epochs=epochs,
-            first_epoch=fed.epochs,
-        )
-        fed.trained = with_head(fed, trained.params, places, trained.extras["ends"])
-        return {
-            "plus": fed.scatter_rows(state["plus"], trained.params),
-            "plus_ends": fed.scatter_rows(state["plus_ends"], trained.extras["ends"]),
-        }
 
     def draws(
         self, fed: Federation, places: Tensor, purpose: str = "simplex", epochs: int | None = None
@@ -181,6 +161,38 @@ class FLOCO(FedAvg[HP]):
             coordinates = principal(fed.to_host(ends).flatten(1).double(), self.hp.endpoints)
             places = spread(coordinates).to(fed.device, fed.dtype)
             return fed.send("down", places, each=True)
+
+
+class FLOCOPlus(FLOCO):
+    """FLOCO+: clients go on with simplices of their own, pulled towards the one that the server
+    sent, and are scored with these.
+    """
+
+    def init(self, fed: Federation) -> State:
+        state = super().init(fed)
+        models, ends = fed.first_models(), state["ends"][None]
+        return state | {"plus": fed.client_rows(models), "plus_ends": fed.client_rows(ends)}
+
+    def train_personal(self, state: State, fed: Federation, model: Tensor, ends: Tensor) -> State:
+        places, epochs = state["places"][fed.active], self.hp.plus_epochs
+        trained = train(
+            fed,
+            state["plus"][fed.active],
+            state["plus_ends"][fed.active],
+            self.draws(fed, places, "plus", epochs),
+            pull=(model, ends, self.hp.plus_lam),
+            epochs=epochs,
+            first_epoch=fed.epochs,
+        )
+        fed.trained = with_head(fed, trained.params, places, trained.extras["ends"])
+        return {
+            "plus": fed.scatter_rows(state["plus"], trained.params),
+            "plus_ends": fed.scatter_rows(state["plus_ends"], trained.extras["ends"]),
+        }
+
+    def client_params(self, state: State, fed: Federation) -> Tensor:
+        rows = (state[name][fed.active] for name in ("plus", "places", "plus_ends"))
+        return with_head(fed, *rows)
 
 
 # -- one simplex: training, and points of it -------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Star-PFL: freeze what has settled."""
+"""Star-PFL: freeze entries that no longer move."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, part, register
 from repfl.algorithms.engine.params import Params, count_true
 from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math.masks import holders_mean, log_shares, masked_quantile
@@ -17,7 +17,7 @@ from repfl.algorithms.math.masks import holders_mean, log_shares, masked_quantil
 
 @hyperparameters
 class HP:
-    """When an entry counts as settled, and what follows from it."""
+    """When an entry counts as stable, and what follows from it."""
 
     server_threshold: float = param(
         0.1,
@@ -84,7 +84,7 @@ ALGORITHM_1 = {
 
 @dataclass
 class Tracker:
-    """What the server, or every client, knows of each entry."""
+    """The state of each entry at the server, or at every client."""
 
     active: Tensor  # M [rows, D] bool: the entry trains
     trial: Tensor  # M' [rows, D] bool: it is active for one round, to see whether it moves again
@@ -101,9 +101,9 @@ class Tracker:
         """Freeze the active entries whose stability is below a threshold."""
         self.freeze(stability(params, self.record) < threshold)
 
-    def freeze(self, settled: Tensor) -> None:
-        """Freeze the active entries that have settled, but for those on trial."""
-        self.active = self.active & (self.trial | ~settled)
+    def freeze(self, stable: Tensor) -> None:
+        """Freeze the active entries that are stable, but for those on trial."""
+        self.active = self.active & (self.trial | ~stable)
 
     def end_trials(self, params: Params, threshold: float, shortest: int = 1) -> None:
         """End trials, with a longer period for what is still stable and a shorter one for what
@@ -181,8 +181,8 @@ class StarPFL(FedAvg[HP]):
 
     def round(self, state: State, fed: Federation) -> State:
         hp, params, theta = self.hp, fed.params, state["theta"]
-        server = Tracker(**tracker_state("server", state))
-        clients = Tracker(**{n: t[fed.active] for n, t in tracker_state("client", state).items()})
+        server = Tracker(**part(state, "server."))
+        clients = Tracker(**{n: t[fed.active] for n, t in part(state, "client.").items()})
 
         server.update_activity(params, hp.server_threshold)
         start = self.download(state, fed)
@@ -212,11 +212,11 @@ class StarPFL(FedAvg[HP]):
 
     @property
     def shortest_period(self) -> int:
-        """The rounds that an entry stays frozen at least, once it has settled."""
+        """The rounds that an entry stays frozen at least, once it was stable."""
         return 1
 
     def freeze_at_clients(self, params: Params, clients: Tracker) -> None:
-        """Freeze what has settled at clients."""
+        """Freeze the entries that are stable at clients."""
         clients.update_activity(params, self.hp.client_threshold)
 
     def train_active(
@@ -256,9 +256,12 @@ class CodesStarPFL(StarPFL):
         bar, may_freeze = torch.full_like(stable, self.hp.client_threshold), ~clients.trial
         for s in params.trained if cap else []:
             active = clients.active[:, s.place]
-            part, among = stable[:, s.place].nan_to_num(posinf=0.0), active & may_freeze[:, s.place]
+            scores, among = (
+                stable[:, s.place].nan_to_num(posinf=0.0),
+                active & may_freeze[:, s.place],
+            )
             frozen = (~active).sum(1, keepdim=True) / params.parameters
-            level = masked_quantile(part, among, (cap - frozen).clamp(min=0) / self.PERCENT)
+            level = masked_quantile(scores, among, (cap - frozen).clamp(min=0) / self.PERCENT)
             bar[:, s.place] = level.nan_to_num(posinf=0.0).clamp(min=self.hp.client_threshold)
             may_freeze[:, s.place] &= frozen < cap
         clients.freeze((stable < bar) & may_freeze)
@@ -297,9 +300,3 @@ def new_tracker(fed: Federation, rows: int, length: int) -> Tracker:
 def as_state(who: str, tracker: Tracker) -> State:
     """Return a tracker's tensors under their names in the state."""
     return {f"{who}.{name}": value for name, value in vars(tracker).items()}
-
-
-def tracker_state(who: str, state: State) -> State:
-    """Return the tensors of a tracker out of the state."""
-    prefix = f"{who}."
-    return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}

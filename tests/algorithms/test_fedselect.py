@@ -28,7 +28,7 @@ def test_without_masks_it_is_fedavg_weighted_as_the_recipe_says(weighting: str) 
 def test_the_code_takes_all_equal_changes() -> None:
     change, own = torch.tensor([[0.0] * 7 + [1.0]]), torch.zeros(1, 8, dtype=torch.bool)
     method = build("fedselect", {"mode": "code"})
-    assert method.code_rule(own, change, change > 0).all()  # type: ignore[attr-defined]
+    assert method.rule(own, change, change > 0).all()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_mask_grows_while_its_share_is_below_the_limit_and_may_exceed_it_once(
     method = build("fedselect", {"mode": mode, "limit": limit})
     change, own, sizes = torch.arange(1.0, 33.0)[None], torch.zeros(1, 32, dtype=torch.bool), []
     for _ in expected:
-        own = own | method.paper_rule(own, change, change > 0)  # type: ignore[attr-defined]
+        own = own | method.rule(own, change, change > 0)  # type: ignore[attr-defined]
         sizes.append(int(own.sum()))
     assert sizes == expected
     assert own[0, 32 - sizes[-1] :].all()  # those that moved most

@@ -20,7 +20,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
-from repfl.algorithms.fedala import FedALA, draw_subset
+from repfl.algorithms.fedala import FedALA, FLBenchsFedALA, draw_subset
 from repfl.algorithms.fedbabu import FedBABU
 from repfl.algorithms.math.gaussian import folds
 from tests.algorithms import plain, toys
@@ -274,7 +274,7 @@ def test_fedala_with_one_worker_for_all_is_flbench(
     assert plain.apart(scored(server, run.fed, 1), toys.everybody(run)[:1]) < 1e-9
 
 
-class MovedByScoring(FedALA):
+class MovedByScoring(FLBenchsFedALA):
     """The worker serves clients at scoring as it does in training, so it is another one for the
     next of them, and for the next round.
 
