@@ -1,4 +1,4 @@
-"""FedBABU: train the body under a head that nobody ever trains, and fine-tune at the end."""
+"""FedBABU: train the body under a head that stays initial, and fine-tune at the end."""
 
 from __future__ import annotations
 
