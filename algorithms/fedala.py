@@ -58,8 +58,8 @@ class HP:
     )
     worker: Literal["own", "shared"] = param(
         "own",
-        "`shared` reproduces FL-bench, hence FedOBP's tables: one worker serves all clients, so that"
-        " a client's own last model is that of the client before it",
+        "`shared` reproduces FL-bench, hence FedOBP's tables: one worker serves all clients, so a"
+        " client takes the model of the client before it for its own last one",
         paper="FedOBP's tables: shared",
     )
 

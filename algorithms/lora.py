@@ -60,12 +60,11 @@ class LoRA(Method[HP]):
     def initial(self, fed: Federation) -> Tensors:
         """Return what is trained: `a/NAME` and `b/NAME` of each layer, and `head/NAME`."""
         named, adapter = fed.params.unflatten(self.base(fed)), {}
-        for s in fed.params.weights:
-            if s.kind == "linear" and not s.head:
-                out, into = s.shape
-                drawn = fed.rng(f"factor/{s.name}").uniform(-1, 1, (self.hp.rank, into))
-                adapter[f"a/{s.name}"] = torch.from_numpy(drawn).to(named[s.name]) * into**-0.5
-                adapter[f"b/{s.name}"] = named[s.name].new_zeros(out, self.hp.rank)
+        for s in fed.params.tensors(kind="linear", head=False):
+            out, into = s.shape
+            drawn = fed.rng(f"factor/{s.name}").uniform(-1, 1, (self.hp.rank, into))
+            adapter[f"a/{s.name}"] = torch.from_numpy(drawn).to(named[s.name]) * into**-0.5
+            adapter[f"b/{s.name}"] = named[s.name].new_zeros(out, self.hp.rank)
         return adapter | {f"head/{s.name}": named[s.name] for s in fed.params if s.head}
 
     def init(self, fed: Federation) -> State:
@@ -117,6 +116,5 @@ class LoRA(Method[HP]):
 
     def newcomer_params(self, state: State, fed: Federation) -> Tensor:
         """Train an adapter that starts from the shared factors."""
-        start = self.initial(fed) | part(state, "shared/")
-        rows = {name: fed.client_rows(t[None]) for name, t in start.items()}
-        return self.merged(fed, self.train(fed, rows, "join"))
+        start = self.adapters(self.init(fed), fed, part(state, "shared/"))
+        return self.merged(fed, self.train(fed, start, "join"))
