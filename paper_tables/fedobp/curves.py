@@ -136,7 +136,8 @@ def _convergence(
     columns = [key(short, alpha) for short in DATASETS]
     ours = cohort_curves(evidence, DRAWN, columns)
     title = f"Figure {name[-1]}: convergence at Dir({alpha})"
-    notes = (COHORT, *trajectories.notes(evidence, alpha), accuracy.COMPAT)
+    beside = trajectories.compared(evidence, alpha)
+    notes = (COHORT, *trajectories.notes(beside), accuracy.COMPAT)
     missing = forms.missing(evidence, DRAWN, columns)
     if evidence.scale != "paper":  # other clients: no curve of the paper stands beside them
         return forms.by_round(
@@ -160,7 +161,7 @@ def _convergence(
         trajectories.data(evidence, alpha),
         notes=(ANOTHER_SETTING, *notes, *missing),
         claims=claims(evidence, ours),
-        findings=trajectories.findings(evidence, alpha),
+        findings=trajectories.findings(beside),
     )
 
 

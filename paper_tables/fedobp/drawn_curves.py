@@ -32,8 +32,19 @@ def read(name: str) -> pd.DataFrame:
     return pd.read_csv(FOLDER / f"figure_{name}.csv.gz")
 
 
+@cache
+def _lines() -> dict[tuple[str, ...], pd.Series]:
+    """Return every curve by figure, data set and line."""
+    groups = read("curves").groupby(["figure", "dataset", "line"])
+    return {
+        tuple(map(str, names)): pd.Series(
+            one["accuracy"].to_numpy(float), index=one["epoch"].to_numpy(int) + 1
+        )
+        for names, one in groups
+    }
+
+
 def drawn(figure: str, dataset: str, line: str) -> pd.Series:
-    """Return one curve by round. Epoch 0 of a figure is round 1."""
-    curves = read("curves")
-    one = curves.query("figure == @figure and dataset == @dataset and line == @line")
-    return pd.Series(one["accuracy"].to_numpy(float), index=one["epoch"].to_numpy(int) + 1)
+    """Return one curve by round, empty if it is not drawn. Epoch 0 of a figure is round 1."""
+    nothing = pd.Series(dtype=float, index=pd.Index([], dtype=int))
+    return _lines().get((figure, dataset, line), nothing).copy()

@@ -134,9 +134,10 @@ def compared(evidence: Evidence, alpha: str) -> pd.DataFrame:
     return frame[[*KEYS, "rounds", "seeds", "difference", "rms", "noise"]]
 
 
-def findings(evidence: Evidence, alpha: str) -> tuple[str, ...]:
-    """Return how our runs lie beside the drawn curves under each momentum, in sentences."""
-    frame = compared(evidence, alpha)
+def findings(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return how our runs lie beside the drawn curves under each momentum, from the frame of
+    `compared`.
+    """
     parts = []
     for momentum, group in frame.groupby("momentum"):
         off = group["difference"]
@@ -153,10 +154,10 @@ def findings(evidence: Evidence, alpha: str) -> tuple[str, ...]:
     )
 
 
-def notes(evidence: Evidence, alpha: str) -> tuple[str, ...]:
-    """Return the comparison of every curve, a note per data set."""
+def notes(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return the comparison of every curve, a note per data set, from the frame of `compared`."""
     lines = []
-    for dataset, curves in compared(evidence, alpha).groupby("dataset", sort=False):
+    for dataset, curves in frame.groupby("dataset", sort=False):
         parts = []
         for method, each in curves.groupby("method", sort=False):
             words = "; ".join(

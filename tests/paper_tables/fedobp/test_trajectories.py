@@ -26,12 +26,13 @@ def test_every_curve_is_compared_in_its_early_rounds(monkeypatch: pytest.MonkeyP
     assert len(frame) == ours.drop_duplicates(trajectories.KEYS).shape[0]
     alone = frame.groupby(["dataset", "method"])["difference"].transform("size") == 1
     np.testing.assert_allclose(frame[alone]["difference"], -2.0, atol=1e-9)
-    (words,) = trajectories.findings(evidence, "0.5")
+    (words,) = trajectories.findings(frame)
     assert "momentum 0.9" in words
-    assert len(trajectories.notes(evidence, "0.5")) == frame["dataset"].nunique()
+    assert len(trajectories.notes(frame)) == frame["dataset"].nunique()
 
 
 def test_smaller_scales_are_not_compared() -> None:
     evidence = PAPERS["fedobp"].evidence("fig2", "smoke")
-    assert trajectories.compared(evidence, "0.1").empty
-    assert trajectories.findings(evidence, "0.1") == ()
+    frame = trajectories.compared(evidence, "0.1")
+    assert frame.empty
+    assert trajectories.findings(frame) == trajectories.notes(frame) == ()
