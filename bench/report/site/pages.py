@@ -28,11 +28,10 @@ from repfl.bench.report.links import (
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import words
-from repfl.bench.report.site.leaderboard import Leaderboard, Line, leaderboard, markdown
+from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard, markdown
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
-BASELINE = "fedavg-ft"
 BOARD = "(leaderboard.html)"
 TEMPLATES = Path(__file__).parent / "templates"
 FRAMES = {
@@ -72,10 +71,9 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         values = {"name": name, "facts": book.datasets.get(name, {}), "lines": lines}
         yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **values)
     if board:
-        picture = _picture(book, board.picture)
-        yield page(
-            "leaderboard.html", "leaderboard.html.j2", picture=picture, tuned_ft=_baseline(board)
-        )
+        picture = _picture(book, board.figure) if board.figure else ""
+        findings = readme(board.findings, _folder(book, "board"))
+        yield page("leaderboard.html", "leaderboard.html.j2", picture=picture, findings=findings)
         yield "leaderboard.md", markdown(board)
     for name, text in book.documents.items():
         html = _document(text, book.repository)
@@ -108,10 +106,15 @@ def _of_paper(
     if summary.claims:
         yield page(f"{summary.paper}/claims.html", "claims.html.j2", s=summary)
     if notes:
-        folder = f"paper_tables/{summary.paper.replace('-', '_')}"
         notes = re.sub(r"\(tables/(\w+)\.md\)", r"(\1.html)", notes)
-        text = readme(notes, book.repository and f"{book.repository}/blob/HEAD/{folder}")
+        text = readme(notes, _folder(book, summary.paper))
         yield page(f"{summary.paper}/notes.html", "notes.html.j2", s=summary, text=text)
+
+
+def _folder(book: Book, paper: str) -> str:
+    """Return the address of a paper's folder in the repository, if that is known."""
+    folder = f"paper_tables/{paper.replace('-', '_')}"
+    return book.repository and f"{book.repository}/blob/HEAD/{folder}"
 
 
 TITLES = {"findings": "Findings, and what is not known", "questions": "Questions"}
@@ -151,6 +154,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "tested": book.test,
         "documents": {name: TITLES[name].partition(",")[0] for name in book.documents},
         "board": board,
+        "baseline": board and board.baseline,
         "scales": words.SCALES,
         "states": overview.STATES,
         "commit": commit,
@@ -219,7 +223,7 @@ def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
         "judged": overview.summaries([sheet], {})[0].tally if sheet.judged else [],
         "name": book.name(sheet.paper),
         "cells": sheet.at(),
-        "picture": _picture(book, *(file for file in sheet.files if file.endswith(".svg"))),
+        "picture": _picture(book, sheet),
         "same": sum(order.printed == order.ours for order in sheet.orders),
         "toy": sheet.scale == "smoke",
         "data": _data(sheet, book),
@@ -228,10 +232,10 @@ def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
     }
 
 
-def _picture(book: Book, file: str = "") -> Markup:
+def _picture(book: Book, sheet: Sheet) -> Markup:
     """Return a figure as inline SVG, whose text has the colour of the page."""
-    path = Path(book.out) / file
-    return Markup(path.read_text("utf-8")) if file and path.is_file() else Markup("")
+    paths = (Path(book.out) / file for file in sheet.files if file.endswith(".svg"))
+    return Markup("".join(path.read_text("utf-8") for path in paths if path.is_file()))
 
 
 def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
@@ -292,14 +296,7 @@ def _method(
         "lines": lines,
         "ranked": ranked,
         "tuned": _tuned(ranked, book),
-        "tuned_ft": _baseline(board),
     }
-
-
-def _baseline(board: Leaderboard | None) -> Line | None:
-    """Return the best row of fine-tuned FedAvg, which any personalised method should beat."""
-    rows = [line for line in board.compared if line.method == BASELINE] if board else []
-    return rows[0] if rows else None
 
 
 def _tuned(ranked: list[Any], book: Book) -> Mapping[str, str]:

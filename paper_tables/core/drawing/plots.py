@@ -255,3 +255,55 @@ def heat(axes: Axes, values: np.ndarray, *, top: float, bottom: float = 0.0) -> 
 def heat_scale(top: float) -> ScalarMappable:
     """Return the colours of `heat`, for a colour bar."""
     return ScalarMappable(Normalize(0, top), sns.color_palette(HEAT, as_cmap=True))
+
+
+def dot_panels(
+    sheet: Any,
+    data: pd.DataFrame,
+    order: Sequence[str],
+    titles: Mapping[str, str],
+    *,
+    line: str = "",
+    logarithmic: Sequence[str] = (),
+) -> Canvas:
+    """Draw a panel per title, with a line per row, the first on top. `data` has the columns panel,
+    row, value and filled, and may have half of an interval; a row without a value has a cross at
+    the left. A dashed `line` is drawn at the value of one row.
+    """
+    canvas = sheet(2 + 2.6 * len(titles), 1.2 + 0.2 * max(6, len(order)))
+    axes = figure_style.panels(canvas, len(titles), len(titles), sharey=True)
+    axes[0].set_yticks([-index for index in range(len(order))], map(figure_style.literal, order))
+    axes[0].set_ylim(-max(1, len(order)) + 0.2, 0.8)
+    heights = {row: -index for index, row in enumerate(order)}
+    colour = figure_style.PALETTE[0]
+    for panel, (key, title) in zip(axes, titles.items(), strict=True):
+        points = data[data["panel"] == key]
+        panel.set_title(figure_style.literal(title) + ("" if len(points) else "\n(not run)"))
+        for filled, group in points.dropna(subset=["value"]).groupby("filled"):
+            panel.errorbar(
+                group["value"],
+                group["row"].map(heights),
+                xerr=group["half"] if "half" in group and group["half"].notna().all() else None,
+                fmt="o",
+                color=colour,
+                markerfacecolor=colour if filled else "white",
+                markersize=4,
+                linewidth=1,
+            )
+        none = points.loc[points["value"].isna(), "row"].map(heights)
+        panel.plot(
+            [0.02] * len(none), none, "x", color="0.35", transform=panel.get_yaxis_transform()
+        )
+        for value in points.loc[points["row"] == line, "value"]:
+            panel.axvline(value, color="0.35", linestyle="--", linewidth=0.8, zorder=0)
+        if key in logarithmic:
+            _logarithmic(panel, points["value"])
+    return canvas
+
+
+def _logarithmic(axes: Axes, values: pd.Series) -> None:
+    """Set an axis that is logarithmic beyond the lowest positive value, and has a zero."""
+    lowest = float(values[values > 0].min()) if (values > 0).any() else 1.0
+    axes.set_xscale("symlog", linthresh=lowest)
+    powers = [10.0**power for power in range(10) if lowest < 10.0**power <= values.max()]
+    axes.set_xticks([0.0, *powers], ["0", *(f"{power:,.0f}" for power in powers)])

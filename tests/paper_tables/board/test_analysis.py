@@ -14,16 +14,16 @@ from repfl.paper_tables.core.statistics import pairwise
 
 
 def trials(*rows: tuple[str, int, int, str, float]) -> pd.DataFrame:
-    """Trials of one column: method, study, trial, status, validation."""
-    names = ["method", "study", "trial", "status", "validation"]
+    """Trials of one column: row, seed, trial, status, validation."""
+    names = ["row", "seed", "trial", "status", "validation"]
     return pd.DataFrame(rows, columns=names).assign(column="c", id=lambda t: t.index.astype(str))
 
 
 def clients(**methods: list[float]) -> pd.DataFrame:
     """Accuracies of the clients of one block."""
-    places = {"column": "c", "study": 1}
+    places = {"column": "c", "seed": 1}
     rows = [
-        places | {"method": name, "client": client, "accuracy": accuracy}
+        places | {"row": name, "client": client, "accuracy": accuracy}
         for name, values in methods.items()
         for client, accuracy in enumerate(values)
     ]
@@ -38,7 +38,7 @@ def scores(means: dict[str, float], studies: int, noise: float, seed: int = 0) -
         for name, mean in means.items()
         for study in range(studies)
     ]
-    return pd.DataFrame(rows, columns=["method", "study", "value"]).assign(column="c")
+    return pd.DataFrame(rows, columns=["row", "seed", "value"]).assign(column="c")
 
 
 def test_the_spread_is_of_the_trials_that_came_to_an_end_once_all_are_made() -> None:
@@ -53,9 +53,10 @@ def test_intervals_of_differences_cover_as_often_as_they_say() -> None:
     """What a study does to all methods alike widens none."""
     covered = []
     for seed in range(100):
-        found = analysis.method_means(scores(dict.fromkeys("abcde", 50.0), 3, 2.0, seed), "c")
-        error, df = found.pairs.error("a", "b")
-        gap = abs(found.means["a"] - found.means["b"])
+        board = scores(dict.fromkeys("abcde", 50.0), 3, 2.0, seed)
+        wide = board.pivot(index="row", columns="seed", values="value")
+        error, df = pairwise.pairs([wide]).error("a", "b")
+        gap = abs(wide.loc["a"].mean() - wide.loc["b"].mean())
         covered.append(gap <= stats.t.ppf(0.975, df) * error)
     assert np.mean(covered) == pytest.approx(0.95, abs=0.04)
 
@@ -72,15 +73,10 @@ def test_of_equal_methods_any_two_seldom_differ(loud: float, most: float) -> Non
     for seed in range(boards):
         board = scores(EQUAL, 3, 1.0, seed)
         noise = np.random.default_rng(seed + 1000).normal(0, (loud**2 - 1) ** 0.5, len(board))
-        board["value"] += noise * board["method"].isin(["g", "h"])
-        here = analysis.method_means(board, "c")
-        pairs = [(a, b) for a in EQUAL for b in EQUAL if a < b]
-        gaps = (
-            abs(here.means[a] - here.means[b]) > here.pairs.critical_difference(a, b)
-            for a, b in pairs
-        )
-        differ += any(gaps)
-        found += here.pairs.critical_difference("a", "b") < 12
+        board["value"] += noise * board["row"].isin(["g", "h"])
+        gaps = {row: analysis.differences(board, row) for row in EQUAL}
+        differ += any((each["mean"].abs() > each["half"]).any() for each in gaps.values())
+        found += gaps["b"].loc["a", "half"] < 12
     assert differ <= most * boards
     assert found > 0.8 * boards  # a quiet pair is found in spite of loud ones
 
@@ -88,7 +84,7 @@ def test_of_equal_methods_any_two_seldom_differ(loud: float, most: float) -> Non
 def test_loud_rows_have_the_p_values_of_games_and_howell() -> None:
     """SciPy's, on scores from which the study is taken out, which costs a row in eight."""
     wide = scores(dict.fromkeys("abcdefgh", 50.0), 4, 1.0)
-    wide = wide.pivot(index="method", columns="study", values="value")
+    wide = wide.pivot(index="row", columns="seed", values="value")
     wide.loc[["a", "b"]] += np.array([[-9.0, 0.0, 9.0, 5.0], [9.0, -9.0, 0.0, 4.0]])
     rest = wide - wide.mean(axis="index")
     want = stats.tukey_hsd(*rest.to_numpy(), equal_var=False).pvalue
@@ -101,35 +97,50 @@ def test_loud_rows_have_the_p_values_of_games_and_howell() -> None:
 
 
 def test_harm_counts_the_clients_below_their_own_local_model() -> None:
-    found = analysis.harm_by_cell(
-        clients(local=[0.5, 0.6, 0.7, 0.8], m=[0.6, 0.5, 0.7, 0.5]), "local"
-    )
-    assert list(found["method"]) == ["m"]
-    assert found.loc[0, ["harm", "loss"]].to_list() == pytest.approx([50, 0.2])
+    found = analysis.harm(clients(Local=[0.5, 0.6, 0.7, 0.8], m=[0.6, 0.5, 0.7, 0.5]))
+    assert list(found["row"]) == ["m"]
+    assert found.loc[0, ["harm", "loss"]].to_list() == pytest.approx([50, 0.1])
 
 
 def test_losses_are_those_of_harmed_clients_however_they_spread_over_studies() -> None:
-    places = {"method": ["m"] * 2 + ["kind"] * 2, "column": "c", "study": [1, 2] * 2}
-    found = pd.DataFrame({**places, "harm": [10.0, 30.0, 0, 0], "loss": [4.0, 2.0, 0, 0]})
-    assert analysis.mean_loss(found, "c").to_dict() == {"m": 2.5, "kind": 0}
+    """In `m`, 10 and 30 % of the clients lose 4 and 2 points."""
+    rows = {"row": ["m"] * 2 + ["kind"] * 2 + ["Local"], "seed": [1, 2, 1, 2, 1]}
+    found = pd.DataFrame({**rows, "harm": [10.0, 30, 0, 0, np.nan], "loss": [0.4, 0.6, 0, 0, None]})
+    assert analysis.mean_loss(found).fillna(-1).to_dict() == {"m": 2.5, "kind": 0, "Local": -1}
 
 
 def test_gains_have_intervals_from_the_noise_within_methods() -> None:
     def board(**values: list[float]) -> pd.DataFrame:
         rows = [(m, "c", s, v) for m, each in values.items() for s, v in enumerate(each)]
-        return pd.DataFrame(rows, columns=["method", "column", "study", "value"])
+        return pd.DataFrame(rows, columns=["row", "column", "seed", "value"])
 
     found = analysis.gains(
         board(a=[2.0, 4, 6], b=[1.0, 1, 1]), board(a=[0.0, 1, 2], b=[1.0, 2, 0], c=[5.0]), "c"
     )
-    assert found.means.to_dict() == {"a": 3, "b": 0}
-    assert found.half_widths["a"] == pytest.approx(stats.t.ppf(0.975, 4) * 1 / np.sqrt(3), rel=0.6)
+    assert found["mean"].to_dict() == {"a": 3, "b": 0}
+    expected = stats.t.ppf(0.975, 4) * 1 / np.sqrt(3)
+    assert found.loc["a", "half"] == pytest.approx(expected, rel=0.6)
 
 
 def test_equal_clients_count_half_for_either_method() -> None:
-    found = analysis.win_probability(clients(a=[0.5, 0.6], b=[0.5, 0.4]), ["a", "b"])
-    assert found.loc["a", "b"] == 0.75
-    assert found.loc["b", "a"] == 0.25
+    board = clients(a=[0.5, 0.6], b=[0.5, 0.4])
+    assert analysis.better_off(board, "b").to_dict() == {"a": 75}
+    assert analysis.better_off(board, "a").to_dict() == {"b": 25}
+
+
+def test_differences_are_to_one_row_and_as_wide_for_either_side() -> None:
+    board = scores({"best": 70, "same": 70, "worst": 40}, 3, 1.0)
+    found = analysis.differences(board, "best")
+    assert set(found.index) == {"same", "worst"}
+    assert found.loc["worst", "mean"] == pytest.approx(-30, abs=3)
+    assert found.loc["worst", "half"] < 10
+    back = analysis.differences(board, "worst").loc["best"]
+    assert back.to_dict() == {
+        "mean": -found.loc["worst", "mean"],
+        "half": found.loc["worst", "half"],
+    }
+    assert analysis.near_first(board).to_dict() == {"best": True, "same": True, "worst": False}
+    assert analysis.differences(board, "gone")["mean"].isna().all()
 
 
 def test_methods_that_are_far_apart_are_told_apart_and_equal_ones_are_not() -> None:
@@ -137,7 +148,7 @@ def test_methods_that_are_far_apart_are_told_apart_and_equal_ones_are_not() -> N
         scores({"best": 70, "same": 70, "worst": 40}, 3, 1.0, seed).assign(column=str(seed))
         for seed in range(4)
     )
-    found = analysis.against(blocks, "best")
+    found = pairwise.against_leader(analysis.wide_scores(blocks), "best")
     assert found.loc["worst", "p"] < 0.01
     assert found.loc["same", "p"] > 0.05
     assert found.loc["worst", "blocks"] == 12
@@ -152,8 +163,8 @@ def test_equal_methods_are_told_apart_from_whoever_leads_on_one_board_of_twenty(
         blocks = pd.concat(
             scores(EQUAL, 3, 2.0, 3 * board + column).assign(column=column) for column in range(3)
         )
-        leader = str(analysis.ranks(blocks)[0].idxmin())
-        found.append(analysis.against(blocks, leader)["p"].min() < 0.05)
+        _, ranked = analysis.overall(blocks)
+        found.append(ranked["p"].min() < 0.05)
     assert np.mean(found) <= 0.08
 
 
@@ -169,7 +180,7 @@ def test_over_blocks_the_leader_and_its_equals_are_near_and_no_other() -> None:
 def test_the_critical_difference_is_that_of_the_published_table() -> None:
     """Demsar (2006), table 5a: q = 2.569 for four methods."""
     blocks = pd.concat(scores(dict.fromkeys("abcd", 1.0), 14, 1.0).assign(column=c) for c in "x")
-    _, critical = analysis.ranks(blocks)
+    critical = analysis.critical_rank_difference(blocks)
     assert critical == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
 
 
@@ -186,5 +197,7 @@ def test_costs_that_hardly_differ_put_nobody_on_the_front() -> None:
 
 
 def test_the_round_in_which_a_curve_reaches_most_of_its_best() -> None:
-    assert analysis.rounds_to(pd.Series({5: 0.3, 10: 0.55, 15: 0.6, 20: 0.5})) == 10
-    assert np.isnan(analysis.rounds_to(pd.Series(dtype=float)))
+    values = {5: 0.3, 10: 0.55, 15: 0.6, 20: 0.5}
+    curves = pd.DataFrame({"id": "x", "round": values.keys(), "value": values.values()})
+    never = pd.DataFrame({"id": ["y", "z"], "round": [5, 5], "value": [0.0, np.nan]})
+    assert analysis.rounds_to(pd.concat([curves, never])).to_dict() == {"x": 10}

@@ -1,109 +1,72 @@
-"""What the board says in words has the facts of numbers whose answers are known."""
+"""What the board says in words, of numbers whose answers are known."""
 
 from __future__ import annotations
 
 import tomllib
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
-import pytest
 
 from repfl.bench.grid.grid import ROOT
-from repfl.paper_tables.board import analysis, findings
-from repfl.paper_tables.board.view import ADDED, View
+from repfl.paper_tables.board import findings
+from repfl.paper_tables.board.analysis import ADDED, Board
 
-MEANS = {"Local": 80.0, "FedAvg": 60.0, "FedAvg + FT": 85.0, "FedPURIN": 85.2, "FedOBP": 79.9}
-SENT = {"Local": 0.0, "FedAvg": 100.0, "FedAvg + FT": 100.0, "FedPURIN": 40.0, "FedOBP": 50.0}
-HARM = {"FedAvg": 90.0, "FedAvg + FT": 10.0, "FedPURIN": 5.0, "FedOBP": 50.0}
 NOISE = (-0.2, 0.0, 0.2)
+MEANS = {"Local": 80.0, "FedAvg": 60.0, "FedAvg + FT": 85.0, "FedPURIN": 85.2, "FedOBP": 79.9}
+HARMED = {"FedAvg": 90.0, "FedAvg + FT": 10.0, "FedPURIN": 5.0, "FedOBP": 50.0}
 
 
-def view(**changes: Any) -> View:
-    """A board of one complete recipe; methods differ by round numbers and a little noise."""
+def runs(means: dict[str, float]) -> pd.DataFrame:
+    """One complete recipe; methods differ by round numbers and a little noise."""
     lines = [
-        {"method": name, "study": study, "value": mean + NOISE[(study + place) % 3]}
-        for place, (name, mean) in enumerate(MEANS.items())
-        for study in range(3)
+        {"row": name, "seed": seed, "value": mean + NOISE[(seed + place) % 3]}
+        for place, (name, mean) in enumerate(means.items())
+        for seed in range(3)
     ]
-    scores = pd.DataFrame(lines).assign(column="c", work=7.0)
-    late = {name: mean - 5 for name, mean in MEANS.items() if name != "FedOBP"}
-    for field, own in {"traffic": SENT, "harm": HARM, "newcomers": late}.items():
-        scores[field] = scores["method"].map(own)
-    printed = scores.assign(value=scores["value"] - 1 + 8 * (scores["method"] == "FedOBP"))
-    known: dict[str, Any] = {
-        "complete": {"c": "Digits"},
-        "columns": {"c": "Digits"},
-        "missing": {"c": []},
-        "methods": tuple(MEANS),
-        "apart": (),
-        "scores": scores,
-        "frozen": scores,
-        "printed": printed,
-        "missing_printed": set(),
-        "mean": lambda name: scores.groupby("method")[name].mean(),
+    return pd.DataFrame(lines).assign(column="c", harm=lambda t: t["row"].map(HARMED))
+
+
+def board(means: dict[str, float] | None = None, **changes: Any) -> Board:
+    made = runs(means or MEANS)
+    board = Board.__new__(Board)
+    known = {
         "evidence": SimpleNamespace(scale="paper"),
-    } | changes
-    return cast(View, SimpleNamespace(**{"shown": known["complete"], **known}))
+        "runs": made,
+        "columns": {"c": "Digits"},
+        "complete": {"c": "Digits"},
+        "shown": {"c": "Digits"},
+        "replaced": tuple(row for row in dict.fromkeys(made["row"]) if row == "FedBABU"),
+        "rows": tuple(dict.fromkeys(made["row"])),
+        "printed": made.assign(value=made["value"] - 1 + 8 * (made["row"] == "FedOBP")),
+        "printed_cells": pd.DataFrame(columns=["status", "column"]),
+        "trials": pd.DataFrame(columns=["status", "row"]),
+    }
+    board.__dict__.update(known | changes)
+    return board
 
 
-SCORES = view().scores
-LOST = SCORES[(SCORES["method"] != "FedOBP") | (SCORES["study"] != 2)]
-BOTH = pd.concat([SCORES, SCORES.assign(column="d")])
-TWO = {"scores": BOTH, "compared": BOTH, "complete": {"c": "Digits", "d": "More digits"}}
-OPEN = {"complete": {}, "missing": {"c": ["FedOBP", "Local"]}}
-FACTS: list[tuple[Any, int, dict[str, Any], list[str]]] = [
-    # the leader, and who is not significantly different from it
-    (findings.accuracy, 0, {}, ["FedPURIN has the highest", "5 methods", "85.2 %", "3 studies"]),
-    (findings.accuracy, 0, {}, ["85.2 %; FedAvg + FT is not significantly different"]),
-    # local training: better, worse; the papers' methods beside tuned FedAvg
-    (findings.accuracy, 1, {}, ["2 of 4 methods are better, 1 is worse (FedAvg)", "FedAvg −20.0"]),
-    (findings.accuracy, 2, {}, ["FedPURIN 1st, +0.2 (", "FedOBP 4th, −5.1 ("]),
-    # of five methods in six studies, ranks differ from 2.5 on (Demsar's table)
-    (findings.accuracy, 0, TWO, ["6 studies", "mean rank 1.3 of 5", "accuracy FedAvg + FT is not"]),
-    (findings.accuracy, 0, TWO, ["3 others", "critical difference, 2.5 ranks"]),
-    (findings.accuracy, 0, {"scores": LOST}, ["all trials of a study diverged: FedOBP", "of 4 "]),
-    # a setting with trials to make
-    (findings.accuracy, 0, OPEN, ["Digits (3 of 5 methods are complete)"]),
-    (findings.clients, 0, {}, ["FedPURIN 5.0 % (fewest)", "method 30 %", "FedAvg 90.0 %"]),
-    (findings.clients, 1, {}, ["FedPURIN 80.2 %, local training 75.0 %"]),
-    (findings.tuning, 0, {}, ["−0.6 points on average over 5 methods", "FedOBP (−7.0 ("]),
-    (findings.tuning, 0, {}, ["1 score higher as printed, 1 significantly", "FedOBP would lead"]),
-    (findings.tuning, 0, {}, ["86.9 %; tuned it is 4th"]),
-]
+def test_the_leader_is_named_and_those_that_are_not_significantly_different_counted() -> None:
+    """In both readings, and how many are significantly above and below local training."""
+    first, digits = findings.accuracy(board())
+    assert first == "FedPURIN ranks first of 5 equally tuned methods"
+    led = "FedPURIN has 85.2 %, the most of 5 methods, and 1 is not significantly different"
+    assert digits == (
+        f"Digits, frozen protocol: {led}; with the addenda: {led};"
+        " of them 2 are significantly above Local and 1 below."
+    )
 
 
-@pytest.mark.parametrize(("sentences", "place", "changes", "facts"), FACTS)
-def test_a_sentence_has_its_facts(
-    sentences: Any, place: int, changes: dict[str, Any], facts: list[str]
-) -> None:
-    said = list(sentences(view(**changes)))[place]
-    assert [fact for fact in facts if fact not in said] == []
-
-
-def test_nothing_is_said_of_runs_to_make_nor_of_the_self_test() -> None:
-    assert list(findings.tuning(view(missing_printed={"c"}))) == []
-    digits = view(evidence=SimpleNamespace(scale="smoke"))
-    assert findings.of(digits, findings.accuracy) == ()
-
-
-def test_the_frozen_protocol_is_told_before_the_rows_that_its_addenda_added() -> None:
+def test_the_frozen_protocol_keeps_its_leader_beside_the_rows_that_addenda_added() -> None:
     """FedBABU's row leads once it has been replaced by one that searches more."""
-
-    def like(name: str, gain: float) -> pd.DataFrame:
-        rows = SCORES[SCORES["method"] == "Local"]
-        return rows.assign(method=name, value=rows["value"] + gain)
-
-    board = View.__new__(View)
-    added = ["FedBABU, tuned rate", "FedAvg + FT, tuned rate"]
-    parts = [SCORES, like("FedBABU", -9), like(added[0], 13), like(added[1], 12)]
-    board.__dict__["shown_scores"] = pd.concat(parts)
-    board.__dict__["complete"] = {"c": "Digits"}
-    board.__dict__["missing"] = {"c": []}
-    board.apart, board.methods = ("FedBABU",), (*MEANS, *added)
-    first, _, leader, *_ = findings.accuracy(board)
-    assert first.startswith("Frozen protocol. Digits: FedPURIN has the highest accuracy of 6 ")
-    assert "Digits: FedBABU, tuned rate has the highest accuracy of 7 methods" in leader
+    later = {"FedBABU": 71.0, "FedBABU, tuned rate": 93.0, "FedAvg + FT, tuned rate": 92.0}
+    first, digits = findings.accuracy(board(MEANS | later))
+    assert first == (
+        "FedBABU, tuned rate ranks first of 7 equally tuned methods; FedPURIN leads the frozen"
+        " protocol"
+    )
+    assert "frozen protocol: FedPURIN has 85.2 %, the most of 6 methods" in digits
+    assert "with the addenda: FedBABU, tuned rate has 93.0 %, the most of 7 methods" in digits
 
 
 def test_every_row_that_an_addendum_added_is_planned_and_no_other_is_called_added() -> None:
@@ -116,10 +79,39 @@ def test_every_row_that_an_addendum_added_is_planned_and_no_other_is_called_adde
 
 
 def test_rows_apart_are_shown_and_move_no_interval() -> None:
-    apart = pd.DataFrame({"method": "Star-PFL", "column": "c", "study": range(3), "value": 7.0})
-    board = View.__new__(View)
-    board.__dict__["shown_scores"] = pd.concat([SCORES, apart])
-    shown, alone = board.method_means("c"), analysis.method_means(SCORES, "c")
-    assert shown.means["Star-PFL"] == 7
-    assert shown.pairs.variances.equals(alone.pairs.variances)
-    assert "Star-PFL" not in set(board.scores["method"])
+    apart = board(MEANS | {"FedBABU": 7.0}).means("c")
+    assert apart.loc["FedBABU", "mean"] == 7
+    assert pd.isna(apart.loc["FedBABU", "half"])
+    assert apart["half"].dropna().equals(board().means("c")["half"])
+
+
+def test_who_harms_least_and_most() -> None:
+    (harm,) = findings.clients(board())
+    assert harm == (
+        "Clients worse off than with local training. Digits: 5.0 % under FedPURIN, the fewest,"
+        " 30 % under the median method, 90.0 % under FedAvg."
+    )
+
+
+def test_what_tuning_is_worth_is_said_once_all_runs_as_printed_are_made() -> None:
+    (said,) = findings.tuning(board())
+    assert said == (
+        "Digits: five trials add −0.6 points on average over 5 methods, most to FedAvg (+1.0),"
+        " least to FedOBP (−7.0); 1 score higher as printed, 1 significantly."
+    )
+    missing = pd.DataFrame({"status": ["missing"], "column": ["c"]})
+    assert list(findings.tuning(board(printed_cells=missing))) == []
+
+
+def test_notes_name_rows_apart_and_trials_that_are_missing_or_diverged() -> None:
+    trials = pd.DataFrame({"status": ["missing", "diverged", "done"], "row": "FedBABU"})
+    apart, missing, lost = findings.notes(board(MEANS | {"FedBABU": 7.0}, trials=trials))
+    assert apart.endswith("not compared; in their place are FedBABU, tuned rate.")
+    assert missing.startswith("1 of 3 trials are still to be made")
+    assert lost == "Trials that diverged or failed, and so lost: FedBABU 1."
+
+
+def test_nothing_is_said_of_the_self_test() -> None:
+    digits = board(evidence=SimpleNamespace(scale="smoke"))
+    assert findings.of(digits, findings.accuracy) == ()
+    assert findings.of(board(), findings.accuracy)

@@ -11,14 +11,18 @@ import pytest
 from repfl.bench.grid.grid import folder
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import build
+from repfl.bench.report.site.leaderboard import FINDINGS
 from repfl.bench.store.store import Store
 from repfl.paper_tables.board import findings
+from repfl.paper_tables.core.statistics import pairwise
 
 
 def test_the_page_has_the_table_of_the_committed_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(findings, "of", lambda *_: ())  # sentences take longer than all else
+    # quantiles take longer than all else, and the leaderboard shows no difference
+    monkeypatch.setattr(pairwise, "studentized_range", lambda *_: 1.0)
+    monkeypatch.setattr(findings, "of", lambda *_: ())
     asked = [f"board/table{number}" for number in (1, 2, 3)]
     request = build.Request(plan(Selection(artefacts=asked, scale="paper")), best=True)
     build.report(request, Store(tmp_path / "none"), tmp_path / "report")
@@ -39,39 +43,51 @@ def test_the_page_has_the_table_of_the_committed_runs(
             assert same(shown[name][head], value), (name, head)
 
 
-SMALL = {
-    "accuracy, %": "{}, %",
-    "learning rate": "learning rate, {}",
-    "clients worse than local, %": "worse than local, {}, %",
-    "KiB a round": "KiB a round",
-    "rate": "fine-tuning rate",
-    "frozen protocol": "Frozen",
-    "": "{}",
+GROUPS = {
+    "Rank": "Rank, {}",
+    "Accuracy, %": "{}, %",
+    "Clients worse than local, %": "worse than local, {}, %",
+    "Traffic": "{} a round",
+    "Tuned learning rate": "learning rate, {}",
 }
-"""Second lines of the page's headings, and the headings of the table in a README."""
+"""Common headings of the page, and how a README's table writes the headings below them."""
+NAMES = {"Rank, all rows": "Rank", "Rank, frozen": "Frozen"}
+SPAN = re.compile(r"<th(?: colspan=\"(\d+)\")? scope=\"colgroup\">(.*?)</th>")
 
 
 def texts(row: str) -> list[str]:
-    """The texts of a row's cells, the second lines of headings after a bar."""
-    marked = row.replace("<small>", "|").replace("<br>", ";")
-    cells = re.findall(r"<t[hd].*?</t[hd]>", marked, flags=re.DOTALL)
+    """The texts of a row's cells; a bar before what stands in small letters."""
+    marked = re.sub(r"<small>|<span class=\"fine\">", "|", row)
+    cells = re.findall(r"<t[hd][ >].*?</t[hd]>", marked, flags=re.DOTALL)
     return [" ".join(unescape(re.sub(r"<[^>]*>", "", cell)).split()) for cell in cells]
 
 
 def rows_of_page(page: str) -> dict[str, dict[str, str]]:
-    """The texts of the leaderboard's page by method and heading."""
+    """The texts of the leaderboard's page by method and heading of the README."""
     table = page.partition('id="t">')[2].partition("</table>")[0]
-    head, *rows = re.findall(r"<tr.*?</tr>", table, flags=re.DOTALL)
-    pairs = [text.split("|") if "|" in text else [text, ""] for text in texts(head)]
-    heads = [SMALL.get(small, f"{{}}, {small}").format(name) for name, small in pairs]
+    over, head, *rows = re.findall(r"<tr.*?</tr>", table, flags=re.DOTALL)
+    groups = [GROUPS[name] for count, name in SPAN.findall(over) for _ in range(int(count or 1))]
+    first, *names = texts(head)
+    pairs = zip(groups, names, strict=True)
+    heads = [first, *(NAMES.get(head, head) for head in (form.format(n) for form, n in pairs))]
     named = [dict(zip(heads, texts(row), strict=True)) for row in rows]
+    rates = [head for head in heads if head.startswith("learning rate")]
+    for row in named:
+        fine = (row[head].partition("|")[2].removeprefix("FT ") for head in rates)
+        row["fine-tuning rate"] = "; ".join(filter(None, fine))
     return {row["Method"].partition(" |")[0]: row for row in named}
 
 
 def same(shown: str, value: str) -> bool:
-    """Whether a cell of the page has a value; an interval may follow it, and rates are a set, whose
-    settings the page names.
-    """
+    """Whether a cell of the page has a value; an interval may follow it, and rates are a set."""
     parts = [part.strip() for part in shown.replace("–", "").split("|")[0].split(";")]
-    parts = [part.rpartition(": ")[2] for part in parts]
     return set(parts) == {part.strip() for part in value.split(";")}
+
+
+def test_the_page_has_what_people_wrote_of_the_committed_board() -> None:
+    """The findings, and what persons say; but no section on how to repeat them."""
+    page = (folder("board") / "README.md").read_text("utf-8")
+    found = FINDINGS.search(page)
+    assert found
+    headings = [line for line in found[0].splitlines() if line.startswith("##")]
+    assert headings == ["## Findings", "## What persons say that images do not"]

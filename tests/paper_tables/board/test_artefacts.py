@@ -7,12 +7,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from repfl.paper_tables.board import analysis, figures, tables
-from repfl.paper_tables.board import view as board_view
-from repfl.paper_tables.board.view import PRINTED, View
+from repfl.paper_tables.board import analysis, artefacts
+from repfl.paper_tables.board.analysis import PRINTED, Board
+from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Table
 
@@ -45,10 +46,7 @@ def cell(method: str, column: str, study: int) -> dict[str, Any]:
         "seconds": 10.0 * study,
         "peak_memory": 3 << 20,
         "recipe.training.rounds": 3,
-        "traffic.up_values": 1024 * SENT[method],
-        "traffic.up_codes": 0,
-        "traffic.down_values": 1024 * SENT[method] * 2,
-        "traffic.down_codes": 0,
+        "bytes": 3 * 1024 * SENT[method],
         "work.multiply_adds": study * 12e6,
         "work.clients": 2,
         "work.rounds": 3,
@@ -113,25 +111,17 @@ def values(table: Table) -> dict[str, dict[str, float]]:
 def test_a_recipe_is_spoken_of_once_every_method_has_made_its_last_trial(
     evidence: Evidence,
 ) -> None:
-    view = View(evidence)
-    assert view.complete == {"one": "One"}
-    assert set(view.compared["column"]) == {"one"}
-    assert set(view.scores.loc[view.scores["method"] == "FedAvg", "column"]) == {"one"}
-
-
-def test_tuning_is_judged_where_no_run_as_printed_is_still_to_make(evidence: Evidence) -> None:
-    as_printed = evidence.cells.assign(row=evidence.cells["row"] + PRINTED)
-    both = pd.concat([evidence.cells, as_printed])
-    known = SimpleNamespace(**{**vars(evidence), "cells": both})
-    assert View(cast(Evidence, known)).missing_printed == {"two"}
-    assert View(evidence).missing_printed == set()
+    board = Board(evidence)
+    assert board.complete == board.shown == {"one": "One"}
+    assert set(board.ranked(board.compared)["column"]) == {"one"}
+    assert set(board.runs.loc[board.runs["row"] == "FedAvg", "column"]) == {"one"}
 
 
 def test_what_is_shown_of_every_run(evidence: Evidence) -> None:
-    line = View(evidence).shown_scores.set_index("id").loc["FedAvg-one-2"]
-    told = line.drop(["method", "column", "study"]).astype(float).round(6).to_dict()
+    line = Board(evidence).runs.set_index("id").loc["FedAvg-one-2"]
+    told = line.drop(["row", "column", "seed"]).astype(float).round(6).to_dict()
     assert told == {
-        "value": 65, "decile": 61, "harm": 50, "loss": 10, "newcomers": 50, "traffic": 1024.0,
+        "value": 65, "decile": 61, "harm": 50, "loss": 5, "newcomers": 50, "traffic": 1024.0,
         "work": 4, "seconds": 20, "memory": 3, "rounds": 3,
     }  # fmt: skip
 
@@ -139,23 +129,46 @@ def test_what_is_shown_of_every_run(evidence: Evidence) -> None:
 def test_accuracy_is_shown_of_complete_methods_and_compared_where_all_are(
     evidence: Evidence,
 ) -> None:
-    table = tables.table1(evidence)
+    table = artefacts.table1(evidence)
     found = values(table)
-    assert found["Local"] == {"one/accuracy": 70, "two/accuracy": 45}
+    assert (found["Local"]["one/accuracy"], found["Local"]["two/accuracy"]) == (70, 45)
     assert found["FedAvg"]["one/accuracy"] == 67.5
     assert pd.isna(found["FedAvg"]["two/accuracy"])
-    assert [column.best for column in table.layout.columns] == ["high", None]
+    best = {column.key: column.best for column in table.layout.columns}
+    assert (best["one/accuracy"], best["two/accuracy"]) == ("high", None)
     assert table.summary["minus Local"].dropna().to_dict() == {"FedAvg": -2.5}
 
 
+def test_ranks_and_differences_are_numbers_of_the_table(evidence: Evidence) -> None:
+    """In both studies of the first recipe Local is ahead or equal: 70 to 70, and 70 to 65."""
+    table = artefacts.table1(evidence)
+    found = values(table)
+    assert [found[row]["rank/mean"] for row in ("Local", "FedAvg")] == [1.25, 1.75]
+    assert [found[row]["rank"] for row in ("Local", "FedAvg")] == [1, 2]
+    assert [found[row]["rank/frozen"] for row in ("Local", "FedAvg")] == [1, 2]
+    gap = table.cell("FedAvg", "one/minus Local")
+    assert gap is not None
+    assert gap["ours"] == -2.5
+    assert gap["low"] < -2.5 < gap["high"]
+    assert gap["low"] + gap["high"] == pytest.approx(-5)
+
+
 def test_what_tuning_is_worth_has_no_winner_before_all_trials_are_made(evidence: Evidence) -> None:
-    best = {column.key: column.best for column in tables.table4(evidence).layout.columns}
-    assert (best["one/tuned"], best["one/printed"]) == ("high", "high")
+    as_printed = evidence.cells.assign(
+        row=evidence.cells["row"] + PRINTED, accuracy=evidence.cells["accuracy"] - 0.01
+    )
+    both = pd.concat([evidence.cells, as_printed])
+    known = cast(Evidence, SimpleNamespace(**{**vars(evidence), "cells": both}))
+    table = artefacts.table4(known)
+    best = {column.key: column.best for column in table.layout.columns}
+    assert (best["one/tuned"], best["one/printed"], best["one/gain"]) == ("high", "high", None)
     assert (best["two/tuned"], best["two/printed"]) == (None, None)
+    assert values(table)["FedAvg"]["one/gain"] == pytest.approx(1)
+    assert values(table)["FedAvg"]["one/printed"] == pytest.approx(66.5)
 
 
 def test_costs_are_of_the_recipes_that_are_spoken_of(evidence: Evidence) -> None:
-    table = tables.table3(evidence)
+    table = artefacts.table3(evidence)
     assert values(table)["FedAvg"] == {
         "traffic": 1024, "work": 3, "seconds": 15, "memory": 3, "rounds": 3, "spread": 15,
     }  # fmt: skip
@@ -164,32 +177,40 @@ def test_costs_are_of_the_recipes_that_are_spoken_of(evidence: Evidence) -> None
     assert not table.frame["reason"].any()
 
 
-def test_an_added_recipe_moves_no_mean_and_its_own_rows_come_last(
-    evidence: Evidence, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without an addendum the mean over both recipes would be 57.5 for Local."""
-    for module in (board_view, tables):
+@pytest.fixture
+def later(evidence: Evidence, monkeypatch: pytest.MonkeyPatch) -> Evidence:
+    """Both recipes complete, the second one added by an addendum, with a row of its own."""
+    for module in (analysis, artefacts):
         monkeypatch.setattr(module, "ADDED_COLUMNS", ("two",))
     done = evidence.cells[evidence.cells["status"] == "done"]
     guest = done[(done["row"] == "Local") & (done["column"] == "two")].assign(row="Guest")
     trials = evidence.trials()[lambda t: t["status"] == "done"]
-    later = {"cells": pd.concat([done, guest]), "trials": lambda: trials}
-    view = View(cast(Evidence, SimpleNamespace(**{**vars(evidence), **later})))
-    assert view.complete == {"one": "One", "two": "Two"}
-    assert (view.shown, view.guests) == ({"one": "One"}, ("Guest",))
-    assert view.mean("value").dropna().to_dict() == {"Local": 70, "FedAvg": 67.5}
-    assert "Guest" in tables.table1(view.evidence).layout.rows
-    assert "Guest" not in tables.table3(view.evidence).layout.rows
-    assert {c.key for c in tables.table4(view.evidence).layout.columns} == {
+    changes = {"cells": pd.concat([done, guest]), "trials": lambda: trials}
+    return cast(Evidence, SimpleNamespace(**{**vars(evidence), **changes}))
+
+
+def test_an_added_recipe_moves_no_mean_and_its_own_rows_come_last(later: Evidence) -> None:
+    """Without an addendum the mean over both recipes would be 57.5 for Local."""
+    board = Board(later)
+    assert board.complete == {"one": "One", "two": "Two"}
+    assert (board.shown, board.order) == ({"one": "One"}, ["Local", "FedAvg", "Guest"])
+    assert board.mean("value").dropna().to_dict() == {"Local": 70, "FedAvg": 67.5}
+    first = artefacts.table1(later)
+    assert "Guest" in first.layout.rows
+    assert first.cell("Guest", "rank") is None
+    assert first.cell("Guest", "two/rank") is not None
+    assert first.cell("Guest", "one/accuracy") is None
+    assert "Guest" not in artefacts.table3(later).layout.rows
+    assert {c.key for c in artefacts.table4(later).layout.columns} == {
         "one/tuned", "one/printed", "one/gain",
     }  # fmt: skip
-    ranked = figures.fig1(view.evidence).data
-    assert set(ranked.loc[ranked["panel"] == "rank", "method"]) == {"Local", "FedAvg"}
-    assert "Guest" in set(ranked.loc[ranked["panel"] == "Two", "method"])
+    ranked = artefacts.fig1(later).data
+    assert set(ranked.loc[ranked["panel"] == "rank", "row"]) == {"Local", "FedAvg"}
+    assert "Guest" in set(ranked.loc[ranked["panel"] == "two", "row"])
 
 
 def test_clients_are_of_one_recipe_each(evidence: Evidence) -> None:
-    found = values(tables.table2(evidence))["FedAvg"]
+    found = values(artefacts.table2(evidence))["FedAvg"]
     assert (found["one/harm"], found["one/newcomers"], found["one/decile"]) == (50, 37.5, 57.5)
     assert found["one/loss"] == 10
 
@@ -199,9 +220,36 @@ def test_the_figure_fills_the_points_of_ranks_by_the_test_that_the_text_names(
 ) -> None:
     """Two methods are always within Nemenyi's critical difference of two studies."""
 
-    def overall(scores: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-        return "FedAvg", pd.DataFrame({"near": {"Local": False, "FedAvg": True}})
+    def overall(_: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+        near = {"near": {"Local": False, "FedAvg": True}}
+        return "FedAvg", pd.DataFrame(near).assign(rank=[2.0, 1.0])
 
     monkeypatch.setattr(analysis, "overall", overall)
-    data = figures.fig1(evidence).data.set_index(["panel", "method"])["near"]
+    data = artefacts.fig1(evidence).data.set_index(["panel", "row"])["filled"]
     assert data["rank"].to_dict() == {"Local": False, "FedAvg": True}
+
+
+def test_figures_draw_what_their_data_say(evidence: Evidence) -> None:
+    """Every row has its line, filled and hollow points are as the data have them."""
+    for make in (artefacts.fig1, artefacts.fig2, artefacts.fig3, artefacts.fig4):
+        figure = make(evidence)
+        canvas = figure.draw(figure_style.sheet)
+        for axes, key in zip(canvas.axes, dict.fromkeys(figure.data["panel"]), strict=False):
+            points = figure.data[figure.data["panel"] == key].dropna(subset=["value"])
+            drawn = {
+                filled: sorted(
+                    x
+                    for line in axes.get_lines()
+                    if line.get_marker() == "o"
+                    and (line.get_markerfacecolor() != "white") == filled
+                    for x in np.ravel(line.get_xdata())
+                )
+                for filled in (True, False)
+            }
+            for filled, values_of in drawn.items():
+                wanted = points.loc[points["filled"] == filled, "value"]
+                assert values_of == pytest.approx(sorted(wanted)), (figure.name, key)
+        labels = [label.get_text() for label in canvas.axes[0].get_yticklabels()]
+        shown = set(figure.data["row"])
+        assert labels == [row for row in ("Local", "FedAvg") if row in shown]
+        assert shown
