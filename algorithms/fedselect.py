@@ -140,7 +140,6 @@ class FedSelect(Method[HP]):
         return fed.params.trained
 
     def layer_tensors(self, fed: Federation) -> list[Slice]:
-        """Return the tensors of the personal layer."""
         name, layers = self.hp.layer, fed.params.layers
         if name in ("A", "B", "C", "D"):
             layer = layers["ABCD".index(name) * (len(layers) - 1) // 3]
@@ -211,7 +210,6 @@ class FedSelect(Method[HP]):
         return [bool(both) for both in fed.to_host(personal.any(1) & shared.any(1))]
 
     def loss(self, fed: Federation) -> Loss:
-        """Return what is minimised."""
         return cross_entropy
 
     # -- what becomes personal ---------------------------------------------------------------------

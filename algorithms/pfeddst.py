@@ -131,7 +131,6 @@ class PFedDST(Method[HP]):
 
     @property
     def uses_losses(self) -> bool:
-        """Whether scores depend on losses."""
         return self.hp.selection == "score" and self.hp.alpha > 0
 
     def round(self, state: State, fed: Federation) -> State:

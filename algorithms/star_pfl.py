@@ -247,7 +247,7 @@ class CodesStarPFL(StarPFL):
 
     @property
     def shortest_period(self) -> int:
-        """A period of 1 that is halved becomes 0."""
+        # a period of 1 that is halved becomes 0
         return 0 if self.hp.halving == "code" else 1
 
     def freeze_at_clients(self, params: Params, clients: Tracker) -> None:
@@ -269,7 +269,7 @@ class CodesStarPFL(StarPFL):
     def train_active(
         self, fed: Federation, start: Tensor, clients: Tracker, active: Tensor
     ) -> Tensor:
-        """Freezing spares biases."""
+        """Train biases as well, if `masked` names weights."""
         if self.hp.masked == "weights":
             active = active | fed.params.select(lambda s: not s.name.endswith("weight"))
         return super().train_active(fed, start, clients, active)

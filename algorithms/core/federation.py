@@ -207,10 +207,7 @@ class Federation:
 
     def mean(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the weighted mean over clients; weights need not sum to one  [K, ...] -> [...]."""
-        rows = x.flatten(1) if x.dim() > 2 else x
-        if weights is not None:
-            weights = (weights.double() / weights.double().sum()).to(x.dtype)
-        return ((self.weights if weights is None else weights) @ rows).view(x.shape[1:])
+        return local_training.mean(self, x, weights)
 
     to_host = staticmethod(to_host)
 
@@ -338,7 +335,7 @@ class Federation:
 
         The last result is scored as `pre_agg`, unless `scored` is False or the method scores it.
         """
-        work = step or local_training.descend(loss, pull, learn)
+        work = step or local_training.descend(loss, pull, learn, extras or {})
         models = dict(models or {}) | ({"anchor": pull[0]} if pull else {})
         how: dict[str, Any] = {"trainable": trainable, "keep": keep or (), "epochs": epochs}
         done = local_training.train(self, work, params, models, extras or {}, **how, **options)

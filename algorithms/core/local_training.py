@@ -56,6 +56,15 @@ def weights(fed: Federation) -> Tensor:
     return (counts.double() / sum(held)).to(fed.dtype)
 
 
+def mean(fed: Federation, x: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the weighted mean over clients; see `fed.mean`."""
+    if weights is not None:
+        weights = weights.double()
+        weights = (weights / weights.sum()).to(x.dtype)
+    rows = x.flatten(1) if x.dim() > 2 else x
+    return ((fed.weights if weights is None else weights) @ rows).view(x.shape[1:])
+
+
 def train(
     fed: Federation,
     step: Step,
@@ -151,10 +160,15 @@ def recalibrate_batch_norm(fed: Federation, params: Tensor) -> Tensor:
     return params
 
 
-def descend(loss: Loss, pull: Pull | None, learn: tuple[str, ...]) -> Step:
+def descend(
+    loss: Loss, pull: Pull | None, learn: tuple[str, ...], extras: Mapping[str, Tensor]
+) -> Step:
     """Return a step along the gradient of a loss by the model and by the extras to learn, and of a
     pull towards the model `anchor`.
     """
+    if wrong := [name for name in learn if name not in extras]:
+        valid = ", ".join(extras) or "none"
+        raise ValueError(f"fed.train cannot learn {wrong[0]!r}; extras: {valid}")
 
     def step(client: Client, batch: Batch) -> None:
         grads = client.grad(batch, loss, extras=learn)

@@ -116,6 +116,39 @@ def test_a_step_of_ones_own_has_extras_a_second_model_and_collects_rows(stack: i
     assert [len(rows) for rows in done.collected["logits"]] == [25, 7, 0, 40]
 
 
+@pytest.mark.parametrize("stack", [1, 4])
+def test_learnt_extras_descend_beside_the_model_and_feel_no_pull(stack: int) -> None:
+    fed = federation(sizes=(25, 7, 0, 40), stack=stack)
+    start, anchor = fed.new_model().expand(fed.N, -1), fed.new_model(1).expand(fed.N, -1)
+    extras = {"shift": torch.zeros(fed.N, fed.classes, dtype=torch.float64)}
+
+    def loss(model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
+        return F.cross_entropy(model(batch.x) + extras["shift"], batch.y)
+
+    def step(client: Client, batch: Batch) -> None:
+        grads = client.grad(batch, loss, extras=("shift",))
+        own, goal = client.tensors(), client.tensors("anchor")
+        client.update(
+            {n: g + 0.5 * (own[n] - goal[n]) if n in own else g for n, g in grads.items()}
+        )
+
+    how: dict[str, Any] = {"extras": extras, "epochs": 2, "keep": ("extras",)}
+    done = fed.train(start, loss=loss, learn=("shift",), pull=(anchor, 0.5), **how)
+    same = fed.train(start, step=step, models={"anchor": anchor}, **how)
+    torch.testing.assert_close(done.params, same.params)
+    torch.testing.assert_close(done.extras["shift"], same.extras["shift"])
+    assert done.extras["shift"].any(1).tolist() == [True, True, False, True]
+    with pytest.raises(ValueError, match="cannot learn 'shft'; extras: shift"):
+        fed.train(start, loss=loss, learn=("shft",), extras=extras)
+
+
+def test_a_mean_has_the_shape_of_one_clients_tensor() -> None:
+    fed = federation(sizes=(25, 7, 0, 40))
+    x = torch.arange(24, dtype=torch.float64).view(4, 2, 3)
+    assert torch.equal(fed.mean(x), fed.mean(x.flatten(1)).view(2, 3))
+    assert fed.mean(x[:, 0, 0], torch.tensor([1, 0, 0, 3])).tolist() == (0 + 3 * 18) / 4
+
+
 def with_logits(model: ClientModel, batch: Batch, extras: Extras) -> tuple[Tensor, Tensor]:
     logits = model(batch.x)
     return F.cross_entropy(logits, batch.y), logits
