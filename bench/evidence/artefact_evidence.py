@@ -46,6 +46,7 @@ class ArtefactEvidence:
                 "column": item.column,
                 "column_label": item.column_label,
                 "chosen": chosen.get(item.cell.id, {}),
+                "guest": item.guest,
             }
             for item in self._planned
         )

@@ -71,6 +71,14 @@ class Changed:
         self.published: pd.DataFrame = evidence.published if published is None else published
 
 
+def folded(evidence: Evidence, *endings: str) -> Changed:
+    """Return evidence in which recipes with these endings stand in the column that they vary."""
+    column = evidence.cells["column"]
+    for ending in endings:
+        column = column.str.removesuffix(ending)
+    return Changed(evidence, cells=evidence.cells.assign(column=column))
+
+
 def curve_matches(name: str, names: Sequence[str]) -> bool:
     """Return whether a curve is among the named ones; a name that ends in a slash stands for all
     that start with it.

@@ -51,7 +51,7 @@ def table(
     """
     requested: frozenset[tuple[str, ...]] = frozenset()
     if frame is None:
-        rows = tables.with_guests(rows, evidence)
+        rows = tables.with_further_rows(rows, evidence)
         places_by_column = places or {column.key: Place("", "") for column in columns}
         frame = tables.accuracy_frame(evidence, number, rows, columns, places_by_column, printing)
         requested = tables.requested_numbers(number, rows, columns, places_by_column)
@@ -144,7 +144,14 @@ def accuracy_curves(
     """Return mean, lowest and highest value over seeds per round, in percent, of one stored curve
     such as `pre_agg/mean`.
     """
-    values = run_curves(evidence, labels, columns, name)
+    return mean_curves(run_curves(evidence, labels, columns, name), labels, columns)
+
+
+def mean_curves(
+    values: pd.DataFrame, labels: Sequence[str], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return the same from what `run_curves` returns."""
+    values = values[values["label"].isin(labels)]
     if values.empty:
         return pd.DataFrame(columns=CURVES)
     lines = values.groupby(["column", "label", "round"])["value"].agg(["mean", "min", "max"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -96,13 +96,19 @@ Value = Callable[[pd.Series, pd.DataFrame], float]
 
 
 def from_rounds(
-    evidence: Evidence, planned: pd.DataFrame, value: Value, *names: str
-) -> dict[str, Any]:
-    """Return our side of a table cell whose numbers are read off stored curves of these names."""
+    evidence: Evidence, planned: pd.DataFrame, values: Mapping[str, Value], *names: str
+) -> dict[str, dict[str, Any]]:
+    """Return our side of several table cells whose numbers are read off stored curves of the same
+    runs; `names` are those of the curves.
+    """
     done = planned[planned["status"] == "done"]
-    rounds = evidence.rounds(list(done["id"]), *names)
-    values = [value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()]
-    return gather(planned, evidence.scale, values)
+    cells = [cell for _, cell in done.iterrows()]
+    rounds = evidence.rounds(list(done["id"]), *names) if cells else planned
+    of_cells = [(cell, rounds[rounds["id"] == cell["id"]]) for cell in cells]
+    return {
+        key: gather(planned, evidence.scale, [value(*each) for each in of_cells])
+        for key, value in values.items()
+    }
 
 
 def per_round(rounds: pd.DataFrame, *names: str) -> pd.Series:

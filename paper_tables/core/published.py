@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -53,6 +56,17 @@ def read_published(folder: Path) -> Published:
     # tables look up many single rows, and objects are fastest at that
     kinds = dict.fromkeys(frame, object) | {"value": float, "std": float, "line": int}
     return Published(frame.astype(kinds), tuple(problems))
+
+
+@cache
+def drawn_lines(folder: Path) -> Mapping[tuple[str, str, str], pd.Series]:
+    """Return the lines that were read from a paper's figures, `figure_curves.csv.gz`: accuracy, by
+    figure, data set and name.
+    """
+    *keys, x, accuracy = (frame := pd.read_csv(folder / "figure_curves.csv.gz")).columns[:5]
+    lines = frame.set_index(x).groupby(keys)[accuracy]
+    empty = pd.Series(dtype=float, index=pd.Index([], dtype=int))
+    return defaultdict(lambda: empty, {tuple(key): line for key, line in lines})
 
 
 def select(published: pd.DataFrame, **fields: str) -> pd.DataFrame:

@@ -247,19 +247,18 @@ def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str])
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
 
 
-def with_guests(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
-    """Return the paper's rows, and one for every further row of the evidence, such as a method that
-    a user adds to the grid.
+def with_further_rows(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
+    """Return the paper's rows, the grid's further rows, which stand aside, and a row for every
+    method that a user adds.
     """
-    sources = {row.source or row.label for row in rows}
-    return (
-        *rows,
-        *(
-            Row(label, published="")
-            for label in dict.fromkeys(evidence.cells["row"])
-            if label not in sources
-        ),
+    known, cells = {row.source or row.label for row in rows}, evidence.cells
+    guests = dict(zip(cells["row"], values_of(cells, "guest", ""), strict=True))
+    further = (
+        Row(label, published="", aside=not guest)
+        for label, guest in guests.items()
+        if label not in known
     )
+    return (*rows, *further)
 
 
 def layout_of(

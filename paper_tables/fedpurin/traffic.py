@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite, nan
 from typing import Any
 
@@ -18,8 +19,7 @@ from repfl.paper_tables.core.published import select
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, claim
 from repfl.paper_tables.core.statistics.verdict import Kind
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.fedpurin.claims import FOLDER
-from repfl.paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
+from repfl.paper_tables.fedpurin.settings import DATASETS, FOLDER, OURS, PAPER, PRINTING
 
 MIB = 2**20
 RUNS = {"fmnist": "fmnist-dir0.1", "cifar10": "cifar10-dir0.1", "cifar100": "cifar100-dir0.1"}
@@ -104,7 +104,7 @@ NOTES = (
 def table3(evidence: Evidence) -> Table:
     """Return Table 3: bytes of FedAvg, FedCAC and FedPURIN, before and after β."""
     lines = lines_of(evidence)
-    cells = [_cell(evidence, line, column.key) for line in lines for column in COLUMNS]
+    cells = [cell for line in lines for short in DATASETS for cell in _cells(evidence, line, short)]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return forms.table(
         evidence,
@@ -137,28 +137,22 @@ def lines_of(evidence: Evidence) -> tuple[Line, ...]:
     return (*LINES, *(Line(guest, direction) for guest in guests for direction in ("up", "down")))
 
 
-def _cell(evidence: Evidence, line: Line, column: str) -> dict[str, Any]:
-    """Return one line on one data set, counted one way."""
-    short, way = column.split("/")
+def _cells(evidence: Evidence, line: Line, short: str) -> Iterator[dict[str, Any]]:
+    """Yield one line on one data set, counted both ways."""
     planned, billed = _source(evidence, line.method, short)
-    published = _published(evidence, line, short) if way == PAPER_WAY else None
-    cell = {
-        "row": line.label,
-        "column": column,
-        **tables.printed_fields(published),
-        **our_numbers.from_rounds(
-            evidence, planned, lambda cell, rounds: _mib(cell, rounds, line, way), "traffic/"
-        ),
-    }
-    closed = line.exact is not None and not (line.dead and short == "cifar100")
-    cell = (
-        tables.conclude(cell, "MiB", Kind.CLOSED, rounding=line.exact or 0.0)
-        if closed
-        else tables.conclude(cell, "MiB", Kind.COST, printing=PRINTING)
-    )
-    slip = SLIPS.get((line.label, column), "")
-    remarks = (cell["reason"], slip, "billing run on embedded images" if billed else "")
-    return cell | {"reason": "; ".join(filter(None, remarks))}
+    values = {way: partial(_mib, line=line, way=way) for way in (PAPER_WAY, WIRE)}
+    for way, ours in our_numbers.from_rounds(evidence, planned, values, "traffic/").items():
+        column = f"{short}/{way}"
+        published = _published(evidence, line, short) if way == PAPER_WAY else None
+        cell = {"row": line.label, "column": column, **tables.printed_fields(published), **ours}
+        closed = line.exact is not None and not (line.dead and short == "cifar100")
+        if closed:
+            cell = tables.conclude(cell, "MiB", Kind.CLOSED, rounding=line.exact or 0.0)
+        else:
+            cell = tables.conclude(cell, "MiB", Kind.COST, printing=PRINTING)
+        slip = SLIPS.get((line.label, column), "")
+        remarks = (cell["reason"], slip, "billing run on embedded images" if billed else "")
+        yield cell | {"reason": "; ".join(filter(None, remarks))}
 
 
 def _source(evidence: Evidence, method: str, short: str) -> tuple[pd.DataFrame, bool]:

@@ -7,23 +7,21 @@ import pandas as pd
 from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
-from repfl.paper_tables.core.evidence import Evidence, places
+from repfl.paper_tables.core.evidence import Evidence, folded, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
-from repfl.paper_tables.fedselect import exchange, facts
+from repfl.paper_tables.fedselect import claims
 from repfl.paper_tables.fedselect.settings import (
     ABLATIONS,
     ALPHAS,
-    CIFAR10,
     COLUMNS,
     DATASETS,
     FOLDER,
-    LOCAL,
     METHODS,
     OURS,
     PAPER,
     SAME_DATA,
-    folded,
+    SUFFIXES,
     printed_table,
 )
 
@@ -47,36 +45,17 @@ DRAWN = (
     " clients, and with seed 2 one client has a single class; “exact cut” ends the last growth at"
     " the limit, as neither paper nor code does (README, 2 and 29)."
 )
-RULES, RUN = "code's rules", "code as it runs"
-
 TABLE1_ROWS = (
     *(Row(name) for name in METHODS),
-    *(Row(f"FedSelect, {rules}", published="", aside=True) for rules in (RULES, RUN)),
-    Row("FedSelect, after averaging", published="", source=OURS, point="post_agg", aside=True),
-    Row("FedRep, after averaging", published="", source="FedRep", point="post_agg", aside=True),
-    Row("FedAvg, own BN statistics", published="", aside=True),
-    Row("FedAvg + FT, head only", published="", only=(CIFAR10,), aside=True),
     *(
-        Row(f"{name}, twice the epochs", published="", only=(CIFAR10,), aside=True)
-        for name in (LOCAL, "FedPAC", "LG-FedAvg")
-    ),
-    *(
-        Row(f"{name}, classes drawn", published="", only=(CIFAR10,), aside=True)
-        for name in (LOCAL, "FedAvg + FT", "FedPer", "LG-FedAvg", "FedSelect, exact cut")
+        Row(f"{name}, after averaging", published="", source=name, point="post_agg", aside=True)
+        for name in (OURS, "FedRep")
     ),
 )
-RATES = ("0.05", "0.10", "0.50")
 REFERENCE = "FedAvg, after local training"
 TABLE2_ROWS = (
     *(Row(f"α = {alpha}", published=OURS, setting=f"alpha={alpha}") for alpha in ALPHAS),
-    *(Row(name, published="", only=(CIFAR10,), aside=True) for name in ("α = 0", "α = 1")),
-    *(
-        Row(f"α = {alpha}, {RULES}", published="", only=(CIFAR10,), aside=True)
-        for alpha in ("0", *ALPHAS)
-    ),
-    *(Row(f"α = {alpha}, {RUN}", published="", only=(CIFAR10,), aside=True) for alpha in ALPHAS),
-    *(Row(f"α = 0.30, p = {p}", published="", only=(CIFAR10,), aside=True) for p in RATES),
-    Row(REFERENCE, published="", source="FedAvg", point="pre_agg", only=(CIFAR10,), aside=True),
+    Row(REFERENCE, published="", source="FedAvg", point="pre_agg", aside=True),
 )
 SHARES = tuple(
     Column(f"{key}/share", name, "Personal at the end", digits=1, best=None)
@@ -88,10 +67,6 @@ TABLE3_ROWS = (
         Row(f"FedSelect, α = {alpha}", published=OURS, setting=f"alpha={alpha}")
         for alpha in ("0.30", "0.50")
     ),
-    *(
-        Row(f"{name}, α = 0.50", published="", aside=True)
-        for name in ("Personalize Least", "Random")
-    ),
 )
 
 
@@ -100,8 +75,8 @@ TABLE3_ROWS = (
 
 def table1(evidence: Evidence) -> Table:
     """Ten methods on four data sets."""
-    evidence = folded(evidence)
-    rows = tables.with_guests(TABLE1_ROWS, evidence)
+    evidence = folded(evidence, *SUFFIXES)
+    rows = tables.with_further_rows(TABLE1_ROWS, evidence)
     best_alpha = "FedSelect has the paper's best α of each column."
     return forms.table(
         evidence,
@@ -122,10 +97,10 @@ def table1_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The sentences of section 5.2 on Table 1, and of 4.4 on the cost of a round."""
     return (
         *judge_all(evidence, FOLDER, "table1", frame),
-        facts.gain(evidence, frame),
-        facts.set_up(evidence),
-        facts.lattice(evidence, "1"),
-        facts.best_limit_shown(evidence),
+        claims.gain(evidence, frame),
+        claims.set_up(evidence),
+        claims.lattice(evidence, "1"),
+        claims.best_limit_shown(evidence),
         shared_claims.same_work(
             evidence,
             (
@@ -146,7 +121,7 @@ def table1_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 def table2(evidence: Evidence) -> Table:
     """Four personalisation limits, and how much of the model becomes personal under each."""
-    rows = tables.with_guests(TABLE2_ROWS, evidence)
+    rows = tables.with_further_rows(TABLE2_ROWS, evidence)
     accuracy = printed_table(evidence, "2", rows)
     shares = personal_shares(evidence, accuracy)
     shown = (
@@ -179,7 +154,7 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
         if planned.empty or set(planned["method"]) != {"fedselect"}:
             continue
         done = planned.loc[planned["status"] == "done", "metrics"]
-        values = [100 * exchange.personal(metrics) for metrics in done]
+        values = [100 * claims.personal(metrics) for metrics in done]
         fields = {"row": row, "column": f"{key}/share", **tables.printed_fields(None)}
         lines.append(
             fields | our_numbers.gather(planned, evidence.scale, values) | tables.NO_VERDICT
@@ -193,10 +168,10 @@ def table2_claims(
     """The sentences of sections 4.4 and 5.2 on the limit."""
     return (
         *judge_all(evidence, FOLDER, "table2", accuracy),
-        exchange.equals_fedavg(evidence),
-        exchange.stops_at_limit(evidence, shares),
-        exchange.cheaper_over_time(evidence),
-        facts.lattice(evidence, "2"),
+        claims.equals_fedavg(evidence),
+        claims.stops_at_limit(evidence, shares),
+        claims.cheaper_over_time(evidence),
+        claims.lattice(evidence, "2"),
     )
 
 
@@ -205,7 +180,7 @@ def table2_claims(
 
 def table3(evidence: Evidence) -> Table:
     """Personalising what moves least, one layer, or anything."""
-    rows = tables.with_guests(TABLE3_ROWS, evidence)
+    rows = tables.with_further_rows(TABLE3_ROWS, evidence)
     layers = (
         "Layers A to D are in Appendix B, which we do not have. Ours, evenly spaced from first to"
         " last: of a ResNet-18 the stem, the last convolution of the first block of stage 2, the"
@@ -234,6 +209,6 @@ def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section 5.2 on what is personalised."""
     return (
         *judge_all(evidence, FOLDER, "table3", frame),
-        facts.lattice(evidence, "3", ABLATIONS),
-        facts.rows_repeated(evidence),
+        claims.lattice(evidence, "3", ABLATIONS),
+        claims.rows_repeated(evidence),
     )

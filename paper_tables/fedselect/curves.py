@@ -1,6 +1,12 @@
-"""Figures 2 and 3: accuracy against rounds, and against the number of training images."""
+"""Figures 2 and 3: accuracy against rounds, and against the number of training images.
+
+The markers of both were read from the images in the paper's PDF by `studies/figures.py`; the last
+ones of Figure 2 beside Table 1 tell the reading error.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
@@ -9,7 +15,8 @@ from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
-from repfl.paper_tables.core.evidence import Evidence, pick, scores
+from repfl.paper_tables.core.evidence import Evidence, folded, pick, scores
+from repfl.paper_tables.core.published import drawn_lines
 from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
 from repfl.paper_tables.core.statistics.intervals import spread
 from repfl.paper_tables.fedselect.settings import (
@@ -22,8 +29,8 @@ from repfl.paper_tables.fedselect.settings import (
     PAPER,
     PLACES,
     SAME_DATA,
+    SUFFIXES,
     TUNED,
-    folded,
 )
 
 AFTER = ("FedAvg", *TUNED)
@@ -45,8 +52,8 @@ SIZES_READ = (
 
 def fig2(evidence: Evidence) -> Figure:
     """Return figure 2: one panel per data set, one line per method, with Table 1's values."""
-    evidence = folded(evidence)
-    data = round_curves(evidence)
+    evidence = folded(evidence, *SUFFIXES)
+    runs = [forms.run_curves(evidence, *lines) for lines in DRAWN]
     printed = {
         (key, name): tables.published_row(evidence.published, "1", place, name)
         for key, place in PLACES.items()
@@ -59,28 +66,25 @@ def fig2(evidence: Evidence) -> Figure:
         "Lines: mean over seeds. FedAvg + FT and FedBABU are scored after fine-tuning, rarely.",
         rows=METHODS,
         columns=COLUMNS,
-        data=data,
+        data=joined([forms.mean_curves(r, *d[:2]) for r, d in zip(runs, DRAWN, strict=True)]),
         own=OURS,
         reported={key: float(row["value"]) for key, row in printed.items() if row is not None},
         notes=forms.at_scale(evidence, smoke=SAME_DATA),
-        claims=(smoothness(evidence),),
+        claims=(smoothness(pd.concat(runs, ignore_index=True), evidence.scale),),
         alt="Test accuracy against communication rounds for ten methods, one panel per data set.",
     )
 
 
-def round_curves(evidence: Evidence) -> pd.DataFrame:
-    """Return accuracy by round, after local training, or of the global or fine-tuned model."""
-    parts = [forms.accuracy_curves(evidence, *lines) for lines in DRAWN]
+def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return several parts of a figure's data; without any, one of them, which has the columns."""
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-def smoothness(evidence: Evidence) -> Claim:
+def smoothness(runs: pd.DataFrame, scale: str) -> Claim:
     """Return the claim of section 5.2. Methods that are scored rarely are left out."""
     text = "FedSelect converges more smoothly than the other baselines"
-    runs = pd.concat([forms.run_curves(evidence, *lines) for lines in DRAWN], ignore_index=True)
     rivals = [name for name in METHODS if name not in (OURS, *TUNED)]
-    words = "smoother", text, "5.2", evidence.scale
-    return shared_claims.smoothest(runs, DATASETS, rivals, OURS, words)
+    return shared_claims.smoothest(runs, DATASETS, rivals, OURS, ("smoother", text, "5.2", scale))
 
 
 # -- figure 3 --------------------------------------------------------------------------------------
@@ -88,7 +92,7 @@ def smoothness(evidence: Evidence) -> Claim:
 
 def fig3(evidence: Evidence) -> Figure:
     """Return figure 3: ten methods, three or four numbers of training images per client."""
-    evidence = folded(evidence)
+    evidence = folded(evidence, *SUFFIXES)
     data = size_curves(evidence)
     return forms.figure(
         evidence,
@@ -115,19 +119,9 @@ def size_curves(evidence: Evidence) -> pd.DataFrame:
         for key in SIZES:
             done = pick(evidence, row=label, column=key, done=True)
             if len(done):
-                images = int(done["partition.train"].iloc[0]) * int(
-                    done["partition.classes"].iloc[0]
-                )
-                accuracy = spread(scores(done))
-                lines.append(
-                    {
-                        "label": label,
-                        "images": images,
-                        "mean": accuracy.mean,
-                        "std": accuracy.std,
-                        "seeds": accuracy.count,
-                    }
-                )
+                cell, accuracy = done.iloc[0], spread(scores(done))
+                images = int(cell["partition.train"]) * int(cell["partition.classes"])
+                lines.append((label, images, accuracy.mean, accuracy.std, accuracy.count))
     return pd.DataFrame(lines, columns=["label", "images", "mean", "std", "seeds"])
 
 
@@ -153,3 +147,108 @@ def size_claims(evidence: Evidence) -> tuple[Claim, ...]:
     """Section 5.2 on few samples: two numbers, and the order of methods."""
     fewest = tables.lines_frame(evidence, (OURS, *FALLEN), SIZES[:1])
     return judge_all(evidence, FOLDER, "fig3", fewest)
+
+
+# -- the first forty rounds of figure 2, by several rules ------------------------------------------
+
+COLUMN = "cifar10-40"
+RULES = ("Algorithm 3, p = 0.05", "Code's rules, p = 0.25", "Algorithm 3, p = 0.25")
+RATES = ("Code's rules, learning rate 0.1", "Code's rules, learning rate 0.02")
+ROWS = (*RULES, *RATES)
+PRINTED = "Figure 2"
+ROUNDS = 40
+NEAR = 2
+"""Rounds to either side of a marker over which ours is averaged."""
+READING = (
+    "The markers of Figure 2 are read from its image, to about 0.1 points. Its round 0 is drawn at"
+    " our round 1, the first that is scored."
+)
+POINTS = {"pre_agg/mean": "before averaging", "post_agg/mean": "after averaging"}
+
+
+def fig2_start(evidence: Evidence) -> Figure:
+    """Return the curves of three rules, one panel per scoring point."""
+    data = joined(
+        [
+            forms.accuracy_curves(evidence, ROWS, [COLUMN], name).assign(point=point)
+            for name, point in POINTS.items()
+        ]
+    )
+    says = findings(data) if evidence.scale == "paper" else ()
+    if evidence.scale == "paper":
+        data = pd.concat([data, *(markers().assign(point=each) for each in POINTS.values())])
+    data = data.assign(column=data["point"])
+    return forms.figure(
+        evidence,
+        (PAPER, "fig2-start"),
+        "FedSelect's first forty rounds beside Figure 2",
+        "CIFAR-10, α = 0.30, the ten clients of Figure 4.",
+        lambda sheet: draw_start(sheet, data),
+        data,
+        notes=(
+            READING,
+            *forms.missing(evidence, ROWS, [COLUMN]),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
+        ),
+        alt="Accuracy of FedSelect in the first forty rounds by three rules, before and after"
+        " averaging.",
+        accuracy=True,
+        findings=says,
+    )
+
+
+def gaps(data: pd.DataFrame) -> pd.DataFrame:
+    """Return ours minus the markers of Figure 2, by rule, scoring point and round; ours is the mean
+    of the rounds within two of the marker's.
+    """
+    drawn_at = markers().set_index("round")["mean"]
+    rounds = [each for each in drawn_at.index if each > NEAR]
+    table = {
+        (str(label), str(point), each): line.loc[
+            line["round"].between(each - NEAR, each + NEAR), "mean"
+        ].mean()
+        - drawn_at[each]
+        for (label, point), line in data.groupby(["label", "point"], sort=False)
+        for each in rounds
+    }
+    frame = pd.Series(table, dtype=float).rename_axis(["label", "point", "round"])
+    return frame.reset_index(name="gap")
+
+
+def findings(data: pd.DataFrame) -> tuple[str, ...]:
+    """Return how far the rules lie from the markers, once all have run."""
+    if set(data["label"]) < set(RULES):
+        return ()
+    data = data[data["label"].isin(RULES)]
+    curves = {
+        f"{label} {point}": (float((gap**2).mean() ** 0.5), float(gap.mean()))
+        for (label, point), gap in gaps(data).groupby(["label", "point"])["gap"]
+    }
+    near, (least, mean) = min(curves.items(), key=lambda curve: curve[1][0])
+    most = max(rms for rms, _ in curves.values())
+    return (
+        f"{len(RULES)} rules, each scored before and after averaging (one seed): from round 10 on"
+        f" they differ from Figure 2 by {least:.1f} to {most:.1f} points (root mean square). The"
+        f" nearest is {near}, {mean:+.1f} on average.",
+    )
+
+
+def markers() -> pd.DataFrame:
+    """Return the printed markers of the first rounds."""
+    line = drawn_lines(FOLDER / "published")["fig2", DATASETS[CIFAR10], OURS].loc[:ROUNDS]
+    rounds = line.index.to_series().clip(lower=1).to_numpy()
+    return pd.DataFrame({"label": PRINTED, "round": rounds, "mean": line.to_numpy()})
+
+
+def draw_start(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
+    """Draw a panel per scoring point."""
+    canvas = sheet(9.5, 4.2)
+    panels = figure_style.panels(canvas, len(POINTS), len(POINTS), sharey=True)
+    for axes, point in zip(panels, POINTS.values(), strict=True):
+        lines = data[data["point"] == point]
+        plots.curves(axes, lines, figure_style.looks([PRINTED, *ROWS], PRINTED))
+        if lines.empty:
+            figure_style.not_run(axes)
+        axes.set(title=point, xlabel="Round", ylabel="Accuracy (%)")
+    figure_style.legend_below(canvas, panels, columns=len(RULES))
+    return canvas

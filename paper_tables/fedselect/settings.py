@@ -9,19 +9,20 @@ from pathlib import Path
 import pandas as pd
 
 from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.evidence import Changed, Evidence
-from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.printed_recipes import printed_recipes
 from repfl.paper_tables.core.statistics.verdict import Printing, Verdict
-from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.tables import Row
 
 PAPER = "fedselect"
 FOLDER = Path(__file__).parent
 OURS = "FedSelect"
 LOCAL = "Local Only"
 CIFAR10, CIFAR10C, MINI, OFFICE = "cifar10", "cifar10c", "mini", "office"
-DATASETS = {CIFAR10: "CIFAR-10", CIFAR10C: "CIFAR10-C", MINI: "Mini-ImageNet", OFFICE: "OfficeHome"}
-COLUMNS = tuple(Column(key, name) for key, name in DATASETS.items())
-PLACES = {key: Place(name, "") for key, name in DATASETS.items()}
+SETTINGS = printed_recipes(PAPER)
+DATASETS = {each.key: each.label for each in SETTINGS}
+COLUMNS = tuple(each.column for each in SETTINGS)
+PLACES = {each.key: each.place for each in SETTINGS}
 PRINTING = Printing(rule="last")
 """Multiples of a 2,000th are the accuracy of one run of ten clients with 200 test images each
 (README, 10).
@@ -34,17 +35,9 @@ ALPHAS = ("0.05", "0.30", "0.50", "0.80")
 LIMITS = tuple(f"α = {alpha}" for alpha in ALPHAS)
 
 METHODS = (
-    LOCAL,
-    "FedAvg",
-    "FedAvg + FT",
-    "Ditto",
-    "FedPAC",
-    "FedRep",
-    "FedPer",
-    "FedBABU",
-    "LG-FedAvg",
+    LOCAL, "FedAvg", "FedAvg + FT", "Ditto", "FedPAC", "FedRep", "FedPer", "FedBABU", "LG-FedAvg",
     OURS,
-)
+)  # fmt: skip
 BASELINES = METHODS[:-1]
 ABLATIONS = ("Personalize Least", "Layer A", "Layer B", "Layer C", "Layer D", "Random")
 TUNED = ("FedAvg + FT", "FedBABU")
@@ -54,14 +47,6 @@ SAME_DATA = (
     "At the smoke scale all data sets are the embedded digits; CIFAR-10 and CIFAR10-C are the same"
     " cells there, run once."
 )
-
-
-def folded(evidence: Evidence) -> Changed:
-    """Evidence in which the special recipes of some rows stand in the column of their data set."""
-    column = evidence.cells["column"]
-    for suffix in SUFFIXES:
-        column = column.str.removesuffix(suffix)
-    return Changed(evidence, cells=evidence.cells.assign(column=column))
 
 
 def printed_table(evidence: Evidence, table: str, rows: Sequence[Row]) -> pd.DataFrame:

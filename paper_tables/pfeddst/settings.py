@@ -24,49 +24,12 @@ METHODS = (*CENTRALISED, *DECENTRALISED)
 SERVERLESS = frozenset({"dfedavgm", "dis-pfl", "dfedpgp", "pfeddst"})
 """Methods that train all clients in every round."""
 
-SWEPT = (
-    "header term as printed",
-    *(f"α = {value}" for value in ("0", "0.05", "0.5", "1")),
-    *(f"λ = {value}" for value in ("0.1", "1", "∞")),
-    *(f"c = {value}" for value in ("0", "2")),
-    "random peers",
-    "no peers",
-    "header alone",
-)
-READINGS = {preset: f"cifar10-{preset.lower()}" for preset in ("P2", "P3")}
-"""Other readings of the decay rate, with their recipes."""
-
-
-def reread(name: str, preset: str) -> Row:
-    """A row whose runs use another reading of the decay rate."""
-    return Row(
-        f"{name}, {preset}",
-        published="",
-        recipes={"cifar10": READINGS[preset]},
-        only=("cifar10",),
-        aside=True,
-    )
-
-
-def variant(label: str) -> Row:
-    """A row with runs of its own."""
-    return Row(label, published="", only=("cifar10",), aside=True)
-
-
 ROWS = (
     *(Row(name) for name in METHODS),
-    variant("FedAvg + FT"),
-    variant("FedBABU, fine-tuned 0 epochs"),
-    variant("FedBABU, fine-tuned 1 epoch"),
     *(
         Row(f"{name}, mixed models", published="", source=name, point="gossiped", aside=True)
         for name in DECENTRALISED[:3]
     ),
-    variant("DFedAvgM, symmetric graph"),
-    variant("Dis-PFL, regrown by gradient"),
-    variant("DFedPGP, push-sum"),
-    *(variant(f"{OURS}, {change}") for change in SWEPT),
-    *(reread(name, preset) for preset in READINGS for name in ("FedAvg", RIVAL, OURS)),
 )
 
 SAME_DATA = (

@@ -5,7 +5,7 @@ text says what it was for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from math import nan
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
-from repfl.paper_tables.core.evidence import Evidence, pick
+from repfl.paper_tables.core.evidence import Evidence, folded, pick
 from repfl.paper_tables.core.our_numbers import Value
 from repfl.paper_tables.core.published import select
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
@@ -62,20 +62,6 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class SpeedColumn:
-    """One column of each data set."""
-
-    name: str
-    label: str
-    unit: str
-    digits: int
-    best: Any
-    curve: Value | None = None
-    """None: an accuracy out of the record."""
-    rule: str | None = None
-
-
 def curve_of(rounds: pd.DataFrame, name: str = "post_agg/mean") -> pd.Series:
     """One curve in percent, by round."""
     return 100 * rounds[rounds["name"] == name].set_index("round")["value"].sort_index()
@@ -107,41 +93,36 @@ def received(cell: pd.Series, rounds: pd.DataFrame) -> float:
     return float(sent.mean()) / int(cell["recipe.clients"]) / MB
 
 
-def quantities(short: str) -> tuple[SpeedColumn, ...]:
-    """The columns of a data set."""
-    levels = (
-        SpeedColumn(f"r{level}", f"rounds to {level} %", "rounds", 0, "low", first_at(level))
+CURVES = ("post_agg/mean", "traffic/down_values", "traffic/down_codes")
+ACCURACIES = {Column("last", "last round"): None, Column("best", "best round"): "max"}
+"""Columns of a data set out of the records, and their rules."""
+
+
+def quantities(short: str) -> dict[Column, Value]:
+    """Return the columns of a data set that are read off curves."""
+    levels = {
+        Column(f"r{level}", f"rounds to {level} %", "", "rounds", 0, "low"): first_at(level)
         for level in TARGETS[short]
-    )
-    return (
-        SpeedColumn("last", "last round", "%", 2, "high"),
-        SpeedColumn("best", "best round", "%", 2, "high", rule="max"),
-        SpeedColumn("area", "mean over rounds", "%", 2, "high", mean_over_rounds),
-        *levels,
-        SpeedColumn("mb", "MB per client and round", "MB", 3, None, received),
-    )
+    }
+    return {
+        Column("area", "mean over rounds"): mean_over_rounds,
+        **levels,
+        Column("mb", "MB per client and round", "", "MB", 3, None): received,
+    }
 
 
 COLUMNS = tuple(
-    Column(f"{s}/{q.name}", q.label, name, q.unit, q.digits, q.best)
-    for s, name in DATASETS.items()
-    for q in quantities(s)
+    replace(column, key=f"{short}/{column.key}", group=name)
+    for short, name in DATASETS.items()
+    for column in (*ACCURACIES, *quantities(short))
 )
-
-
-CURVES = ("post_agg/mean", "traffic/down_values", "traffic/down_codes")
 
 
 def table2(evidence: Evidence) -> Table:
     """Seven methods on two data sets, and how what is open in the paper matters."""
-    rows = tables.with_guests(ROWS, evidence)
-    cells = [
-        cell
-        for row in rows
-        for short in DATASETS
-        if not row.only or short in row.only
-        for cell in _cells(evidence, row, short)
-    ]
+    evidence = folded(evidence, "-p2", "-p3")  # other readings of the decay rate
+    rows = tables.with_further_rows(ROWS, evidence)
+    cells = [cell for row in rows for short in DATASETS for cell in _cells(evidence, row, short)]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return forms.table(
         evidence,
@@ -160,25 +141,27 @@ def table2(evidence: Evidence) -> Table:
 
 def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]:
     """Yield the table cells of one row on one data set."""
-    planned = pick(evidence, row=row.source or row.label, column=row.recipes.get(short, short))
+    planned = pick(evidence, row=row.source or row.label, column=short)
     metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
     reported = select(evidence.published, method=row.printed, **metric)
     if planned.empty and reported.empty:
         return
-    for quantity in quantities(short):
-        if row.point and quantity.curve:
-            continue
-        published = reported.iloc[0] if quantity.name == "last" and len(reported) else None
-        if quantity.curve:
-            ours = our_numbers.from_rounds(evidence, planned, quantity.curve, *CURVES)
-            done = int((planned["status"] == "done").sum())
-            if 0 < ours["seeds"] < done:
-                ours["reason"] = f"reached in {ours['seeds']} of {done} runs"
-        else:
-            ours = our_numbers.measure(evidence, planned, row.point, quantity.rule)
-        cell = {"row": row.label, "column": f"{short}/{quantity.name}"}
-        cell |= tables.printed_fields(published) | ours
-        yield tables.conclude(cell, quantity.unit, printing=PRINTING)
+    sides = {
+        column.key: our_numbers.measure(evidence, planned, row.point, rule)
+        for column, rule in ACCURACIES.items()
+    }
+    if not row.point:
+        values = {column.key: value for column, value in quantities(short).items()}
+        done = int((planned["status"] == "done").sum())
+        for name, ours in our_numbers.from_rounds(evidence, planned, values, *CURVES).items():
+            some = f"reached in {ours['seeds']} of {done} runs"
+            sides[name] = ours | ({"reason": some} if 0 < ours["seeds"] < done else {})
+    units = {column.key: column.unit for column in COLUMNS}
+    for name, ours in sides.items():
+        key, published = f"{short}/{name}", reported.iloc[0] if len(reported) else None
+        printed = tables.printed_fields(published if name == "last" else None)
+        cell = {"row": row.label, "column": key, **printed, **ours}
+        yield tables.conclude(cell, units[key], printing=PRINTING)
 
 
 # -- sentences -------------------------------------------------------------------------------------

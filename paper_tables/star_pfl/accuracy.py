@@ -9,7 +9,7 @@ from scipy.special import beta, stdtrit
 
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims.sentences import judge_all
-from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.evidence import Evidence, folded
 from repfl.paper_tables.core.result import Claim, Table, claim
 from repfl.paper_tables.core.tables import Place
 from repfl.paper_tables.star_pfl.settings import (
@@ -45,7 +45,7 @@ MILD = (
 
 def table2(evidence: Evidence) -> Table:
     """Six methods on six settings."""
-    evidence = in_percent(evidence)
+    evidence = folded(in_percent(evidence), "-unit")
     return forms.table(
         evidence,
         (PAPER, "table2"),

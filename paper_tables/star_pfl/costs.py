@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import nan
 from typing import Any
 
@@ -57,23 +57,6 @@ CLOSED = {"comm": ("FedAvg", "FedBN", "FedAP"), "flops": (LOCAL, "FedAvg", "FedB
 """The rows of a quantity that follow from sizes alone."""
 
 
-@dataclass(frozen=True)
-class CostColumn:
-    """One column of each task."""
-
-    name: str
-    label: str
-    unit: str
-    digits: int
-    value: Callable[[str], Value]
-    """Per task."""
-    metric: str = ""
-    """The published metric; empty: the paper has no such column."""
-    of_model: bool = True
-    """Whether it depends on the model and hardly on the images, so that billing runs can tell it.
-    """
-
-
 def wire(direction: str, *, clients: int = 1, codes: bool = True) -> Callable[[str], Value]:
     """Return how many MiB so many clients send or receive in a round, by default with masks.
 
@@ -124,29 +107,25 @@ def first_at(share: float) -> Callable[[str], Value]:
 
 UPLINK = wire("up", clients=CLIENTS, codes=False)
 """What 20 clients upload in a round, values only: the paper's convention."""
-QUANTITIES = (
-    CostColumn("comm", "Comm (MiB, 20 clients)", "MiB", 3, UPLINK, "comm_per_round"),
-    CostColumn(
-        "flops", "FLOPs (1e10)", "1e10 FLOPs", 3, operations, "local_training_flops_per_round"
-    ),
-    CostColumn(
-        "rounds", "Round", "rounds", 0, first_at(CONVERGED), "rounds_to_convergence", of_model=False
-    ),
-    CostColumn("up", "one client ↑, on the wire", "MiB", 3, wire("up")),
-    CostColumn("down", "one client ↓, on the wire", "MiB", 3, wire("down")),
-    CostColumn("best", "Round of the best", "rounds", 0, first_at(1.0), of_model=False),
-)
+QUANTITIES: dict[Column, Callable[[str], Value]] = {
+    Column("comm", "Comm (MiB, 20 clients)", "", "MiB", 3, "low"): UPLINK,
+    Column("flops", "FLOPs (1e10)", "", "1e10 FLOPs", 3, "low"): operations,
+    Column("rounds", "Round", "", "rounds", 0, "low"): first_at(CONVERGED),
+    Column("up", "one client ↑, on the wire", "", "MiB", 3, None): wire("up"),
+    Column("down", "one client ↓, on the wire", "", "MiB", 3, None): wire("down"),
+    Column("best", "Round of the best", "", "rounds", 0, None): first_at(1.0),
+}
+"""The columns of each task."""
+METRICS = {
+    "comm": "comm_per_round",
+    "flops": "local_training_flops_per_round",
+    "rounds": "rounds_to_convergence",
+}
+"""The published metrics; the paper has no other column."""
 COLUMNS = tuple(
-    Column(
-        f"{task}/{q.name}",
-        q.label,
-        name,
-        unit=q.unit,
-        digits=q.digits,
-        best="low" if q.metric else None,
-    )
+    replace(column, key=f"{task}/{column.key}", group=name)
     for task, name in TASKS.items()
-    for q in QUANTITIES
+    for column in QUANTITIES
 )
 FEDAP_SLIP = (
     "the paper prints FedAvg's bytes for FedAP and does not say what its FedAP sends; by FedAP's"
@@ -181,10 +160,13 @@ NOTES = (
 
 def table3(evidence: Evidence) -> Table:
     """What a round costs, and how many there are."""
-    added = [row for row in dict.fromkeys(evidence.cells["row"]) if row not in METHODS]
-    rows = [*(Row(name) for name in METHODS), *(Row(name, aside=True) for name in added)]
+    rows = tables.with_further_rows([Row(name) for name in METHODS], evidence)
     cells = [
-        _cell(evidence, row.label, task, q) for row in rows for task in TASKS for q in QUANTITIES
+        cell
+        for row in rows
+        for task in TASKS
+        for of_rounds in (False, True)
+        for cell in _cells(evidence, row.label, task, of_rounds)
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     main = evidence.cells[evidence.cells["column"] != BILLING]
@@ -209,29 +191,31 @@ def table3(evidence: Evidence) -> Table:
     )
 
 
-def _cell(evidence: Evidence, row: str, task: str, quantity: CostColumn) -> dict[str, Any]:
-    """One method's number."""
-    cells, whence = _source(evidence, row, task, quantity.of_model)
-    location = tables.Place(PLACES[KEYS[task, "0.1"]].dataset, "alpha=0.1", quantity.metric)
-    published = (
-        tables.published_row(evidence.published, "3", location, row) if quantity.metric else None
-    )
-    value, names = quantity.value(task), (CURVE, "note/active/", "traffic/")
-    cell = {"row": row, "column": f"{task}/{quantity.name}", **tables.printed_fields(published)}
-    cell |= our_numbers.from_rounds(evidence, cells, value, *names)
-    exact = row in CLOSED.get(quantity.name, ())
-    slip = _slip(row, task, quantity.name)
-    cell = tables.conclude(
-        cell,
-        quantity.unit,
-        Kind.CLOSED if exact else Kind.COST,
-        rounding=HALF,
-        printing=PRINTING,
-        why_incomparable=slip if slip in (ELEMENTWISE, FEDAP_SLIP) and exact else "",
-    )
-    remarks = (cell["reason"], slip, whence)
-    cell["reason"] = "; ".join(remark for remark in remarks if remark)
-    return cell
+def _cells(evidence: Evidence, row: str, task: str, of_rounds: bool) -> Iterator[dict[str, Any]]:
+    """Yield one method's numbers: those that depend on the model and hardly on the images, so that
+    billing runs can tell them, or numbers of rounds.
+    """
+    cells, whence = _source(evidence, row, task, not of_rounds)
+    shown = {c.key: c for c in QUANTITIES if (c.unit == "rounds") == of_rounds}
+    values = {key: QUANTITIES[column](task) for key, column in shown.items()}
+    names = (CURVE, "note/active/", "traffic/")
+    sides = our_numbers.from_rounds(evidence, cells, values, *names)
+    for key, column in shown.items():
+        place = tables.Place(PLACES[KEYS[task, "0.1"]].dataset, "alpha=0.1", METRICS.get(key, ""))
+        rows = evidence.published
+        published = tables.published_row(rows, "3", place, row) if key in METRICS else None
+        exact, slip = row in CLOSED.get(key, ()), _slip(row, task, key)
+        cell = {"row": row, "column": f"{task}/{key}", **tables.printed_fields(published)}
+        cell = tables.conclude(
+            cell | sides[key],
+            column.unit,
+            Kind.CLOSED if exact else Kind.COST,
+            rounding=HALF,
+            printing=PRINTING,
+            why_incomparable=slip if slip in (ELEMENTWISE, FEDAP_SLIP) and exact else "",
+        )
+        remarks = (cell["reason"], slip, whence)
+        yield cell | {"reason": "; ".join(filter(None, remarks))}
 
 
 def _source(evidence: Evidence, row: str, task: str, of_model: bool) -> tuple[pd.DataFrame, str]:

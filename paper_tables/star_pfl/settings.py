@@ -6,20 +6,21 @@ from pathlib import Path
 
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.evidence import Changed, Evidence
+from repfl.paper_tables.core.printed_recipes import printed_recipes
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.statistics.verdict import Printing
-from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.tables import Row
 
 PAPER = "star-pfl"
 FOLDER = Path(__file__).parent
 OURS = "Star-PFL"
 LOCAL = "Local"
-TASKS = {"axial": "Axial", "sagittal": "Sagittal"}
-PRINTED = {"axial": "OrganMNIST_Axial", "sagittal": "OrganMNIST_Sagittal"}
-"""The names of the tasks in the published csv."""
-ALPHAS = ("0.01", "0.1", "1")
-KEYS = {(task, alpha): f"{task}-dir{alpha}" for task in TASKS for alpha in ALPHAS}
-PLACES = {key: Place(PRINTED[task], f"alpha={alpha}") for (task, alpha), key in KEYS.items()}
+SETTINGS = printed_recipes(PAPER)
+PLACES = {each.key: each.place for each in SETTINGS}
+KEYS = {tuple(each.key.split("-dir")): each.key for each in SETTINGS}
+"""The recipe of a task and an alpha."""
+TASKS = {each.key.partition("-")[0]: each.column.group for each in SETTINGS}
+ALPHAS = tuple(dict.fromkeys(alpha for _, alpha in KEYS))
 PRINTING = Printing(rule="max")
 """One run (seed 0) on the partition that the published code draws; no deviations (README, 12 and
 19).
@@ -29,40 +30,20 @@ HALF = 0.0005
 """How far three printed decimals round a number away."""
 
 METHODS = (LOCAL, "FedAvg", "FedBN", "FedAP", "LotteryFL", OURS)
-FEDERATED, BASELINES = METHODS[1:], METHODS[:-1]
-VARIANTS = (
-    "Star-PFL, Algorithm 1",
-    "Star-PFL, as the code",
-    "Star-PFL, README command (T = 0)",
-    "Star-PFL, pixels / 255",
-    "FedAvg, pixels / 255",
-    "FedAP, λ = 0.3",
-    "FedAP, pretrained on all data",
-    "LotteryFL, as its code",
-    "LotteryFL, target 0.1",
-)
-"""Rows with runs of their own."""
-RESCALED = {KEYS[task, "0.1"]: f"{KEYS[task, '0.1']}-unit" for task in TASKS}
+BASELINES = METHODS[:-1]
 ROWS = (
     *(Row(name) for name in METHODS),
     *(
-        Row(f"{name}, round by validation", published="", source=name, rule="best-val", aside=True)
-        for name in METHODS
-    ),
-    *(
         Row(
-            f"{name}, aggregated, round by validation",
+            f"{name}, {words}round by validation",
             published="",
             source=name,
-            point="post_agg",
+            point=point,
             rule="best-val",
             aside=True,
         )
-        for name in FEDERATED
-    ),
-    *(
-        Row(name, published="", recipes=RESCALED if "255" in name else {}, aside=True)
-        for name in VARIANTS
+        for words, point, names in (("", None, METHODS), ("aggregated, ", "post_agg", METHODS[1:]))
+        for name in names
     ),
 )
 
@@ -80,10 +61,9 @@ DESK = (
 
 def columns(evidence: Evidence) -> tuple[Column, ...]:
     """The paper's six columns, and the stand-in where it is planned."""
-    six = tuple(Column(key, f"α = {alpha}", TASKS[task]) for (task, alpha), key in KEYS.items())
-    return (
-        (*six, Column(STAND_IN, "α = 0.1", STAND_IN_NAME)) if planned(evidence, STAND_IN) else six
-    )
+    six = tuple(each.column for each in SETTINGS)
+    stand_in = Column(STAND_IN, "α = 0.1", STAND_IN_NAME)
+    return (*six, stand_in) if planned(evidence, STAND_IN) else six
 
 
 def planned(evidence: Evidence, column: str) -> bool:

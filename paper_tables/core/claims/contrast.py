@@ -55,16 +55,18 @@ class Estimate:
     """How far inside what is stated the value lies; negative: outside."""
 
 
-def by_seed(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs (row, column, seed, value) with a line per seed and a column per cell."""
-    return runs.pivot(index="seed", columns=["row", "column"], values="value")
+def by_seed(runs: pd.DataFrame) -> dict[Cell, np.ndarray]:
+    """Return runs (row, column, seed, value) by cell: a value per seed of any cell, or NaN."""
+    wide = runs.pivot(index="seed", columns=["row", "column"], values="value")
+    return dict(zip(wide.columns, wide.to_numpy().T, strict=True))
 
 
-def estimate(contrast: Contrast, wide: pd.DataFrame) -> Estimate:
+def estimate(contrast: Contrast, wide: Mapping[Cell, np.ndarray]) -> Estimate:
     """Return a contrast over the common seeds of its cells, from what `by_seed` returns."""
-    if not set(contrast.weights) <= set(wide.columns):
+    if not contrast.weights.keys() <= wide.keys():
         return Estimate()
-    values = wide[list(contrast.weights)].to_numpy() @ np.array([*contrast.weights.values()])
+    columns = np.stack([wide[cell] for cell in contrast.weights], axis=1)
+    values = columns @ np.array([*contrast.weights.values()])
     return estimate_from(contrast, values[np.isfinite(values)])
 
 

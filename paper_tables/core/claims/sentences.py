@@ -148,8 +148,9 @@ def judge_all(
     """
     cells = printed_cells(frame)
     sides = {"logged": cells} if logged.get("logged") else {"printed": cells}
+    runs = runs_of(frame)
     return tuple(
-        judge(each, runs_of(frame), evidence.scale, **sides)
+        judge(each, runs, evidence.scale, **sides)
         for each in sentences(folder, artefact, evidence.published)
     )
 

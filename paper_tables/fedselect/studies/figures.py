@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import correlate
 
-from repfl.paper_tables.fedselect.drawn_curves import FILE
+from repfl.paper_tables.fedselect.settings import FOLDER
 
 REACH = 36
 """Pixels from the middle of a marker to the edge of the window in which it is looked for."""
@@ -151,7 +151,9 @@ def main(pdf: str) -> None:
         image = pymupdf.Pixmap(document, reference)
         images[figure] = np.frombuffer(image.samples, np.uint8).reshape(image.h, image.w, image.n)
     options = {"method": "gzip", "mtime": 0}
-    pd.DataFrame(points(images)).to_csv(FILE, index=False, compression=options)
+    pd.DataFrame(points(images)).to_csv(
+        FOLDER / "published/figure_curves.csv.gz", index=False, compression=options
+    )
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from repfl.algorithms import models
+from repfl.paper_tables.core.published import drawn_lines
 from repfl.paper_tables.core.result import Figure
-from repfl.paper_tables.fedselect import facts
-from repfl.paper_tables.fedselect.drawn_curves import drawn
+from repfl.paper_tables.fedselect import claims
 from repfl.paper_tables.fedselect.overlap import compare_masks, final_layer_overlaps
-from repfl.paper_tables.fedselect.settings import DATASETS, METHODS
+from repfl.paper_tables.fedselect.settings import DATASETS, FOLDER, METHODS
 from tests.paper_tables.fedselect.evidence import evidence, make, table
 
 
@@ -43,11 +43,11 @@ def test_the_average_gain_is_judged_where_both_readings_agree(
         for key, value in zip(DATASETS, values, strict=True)
     ]
     frame = pd.DataFrame(cells).assign(source="x", scale="paper")
-    assert facts.gain(evidence("table1", "paper"), frame).printed is expected
+    assert claims.gain(evidence("table1", "paper"), frame).printed is expected
 
 
 def test_the_lattice_is_of_whole_test_images() -> None:
-    assert facts.on_lattice([27.70, 82.25, 79.87, 74.61]) == 2
+    assert claims.on_lattice([27.70, 82.25, 79.87, 74.61]) == 2
 
 
 def test_the_last_markers_that_were_read_are_the_numbers_of_table_1() -> None:
@@ -55,7 +55,7 @@ def test_the_last_markers_that_were_read_are_the_numbers_of_table_1() -> None:
     printed = evidence("table1", "paper").published.query("table == '1'")
     gaps = []
     for dataset, method, value in printed[["dataset", "method", "value"]].itertuples(index=False):
-        line = drawn("fig2", dataset, method)
+        line = drawn_lines(FOLDER / "published")["fig2", dataset, method]
         last = 29 if dataset == DATASETS["office"] else 200
         gaps += [abs(line[last] - value)] if last in line.index else []
     assert len(gaps) == 29
