@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Result
-from repfl.paper_tables.fedobp import ablation, accuracy, curves, downlink, facts, layers, sweeps
+from repfl.paper_tables.fedobp import accuracy, convergence, curves, facts, layers, sweeps
 
 ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "table1": facts.table1,
     "table2": facts.table2,
     "table3": accuracy.table3,
     "table4": accuracy.table4,
-    "table5": ablation.table5,
-    "fig2": curves.fig2,
-    "fig3": curves.fig3,
+    "table5": accuracy.table5,
+    "fig2": convergence.fig2,
+    "fig3": convergence.fig3,
     "fig4": sweeps.fig4,
     "fig5": curves.fig5,
     "fig6": layers.fig6,
-    "fig7": downlink.fig7,
+    "fig7": sweeps.fig7,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path
 
 import pandas as pd
 
@@ -20,21 +19,22 @@ from repfl.paper_tables.core.claims.sentences import (
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, claim
-from repfl.paper_tables.fedobp import finetuned
+from repfl.paper_tables.fedobp import logs
 from repfl.paper_tables.fedobp.settings import (
     ALPHAS,
     BASELINES,
     DATASETS,
+    FOLDER,
     GLOBAL,
     METHODS,
-    ORGAN_KEYS,
+    ORGANS,
     OURS,
     PLACES,
     TABLE4,
     key,
 )
 
-FOLDER = Path(__file__).parent
+ORGAN_COLUMNS = [key(short, alpha) for short in ORGANS for alpha in ALPHAS]
 SETTINGS = {
     "rounds": "recipe.training.rounds",
     "clients": "recipe.clients",
@@ -85,7 +85,7 @@ def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...
 def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Return claims of sections V-A and V-B on Table III."""
     claims = judge_all(evidence, FOLDER, "table3", frame)
-    return *protocol_claims(evidence, frame), *claims, finetuned.claim(evidence.scale)
+    return *protocol_claims(evidence, frame), *claims, logs.finetuned_claim(evidence.scale)
 
 
 def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
@@ -111,7 +111,7 @@ def _learning(frame: pd.DataFrame, scale: str) -> Claim:
     of the true data, available at the paper scale.
     """
     own = frame[frame["row"].isin(METHODS)].assign(floor=frame["floor"].astype(float))
-    floors = own.groupby("column")["floor"].mean().reindex(list(ORGAN_KEYS))
+    floors = own.groupby("column")["floor"].mean().reindex(list(ORGAN_COLUMNS))
     known = {str(column): float(floor) for column, floor in floors.items() if scale != "smoke"}
     sentence = Sentence(
         "organs-measure-learning",
@@ -128,11 +128,11 @@ def _learning(frame: pd.DataFrame, scale: str) -> Claim:
             f"{column}: floor {known[column]:.2f}"
             if isfinite(known.get(column, float("nan")))
             else f"{column}: the floor needs the organ data and the paper's clients"
-            for column in ORGAN_KEYS
+            for column in ORGAN_COLUMNS
         ),
         ours=True,
     )
-    whole = len(sentence.groups) == len(ORGAN_KEYS)
+    whole = len(sentence.groups) == len(ORGAN_COLUMNS)
     cells = frame if whole else frame.iloc[:0]
     return judge(sentence, runs_of(cells), scale, printed_cells(cells))
 

@@ -1,11 +1,12 @@
-"""Claims on the best quantiles of figure 4, and on how many parameters they leave personal."""
+"""Claims on figures 4 and 7: the best quantiles, how many parameters they leave personal, and what
+is sent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ceil, floor, isnan, nan
+from math import ceil, floor, isfinite, isnan, nan
 
-import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core.claims.contrast import Contrast
@@ -21,8 +22,8 @@ from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.core.statistics.verdict import Verdict
-from repfl.paper_tables.fedobp.claims import FOLDER, PROPOSITIONS
-from repfl.paper_tables.fedobp.settings import DATASETS, PRINTED
+from repfl.paper_tables.fedobp.claims import PROPOSITIONS
+from repfl.paper_tables.fedobp.settings import DATASETS, FOLDER, ORGANS, PRINTED, SWEPT
 
 SCORES = ("I_G", "I_F", "I_O")
 VERSIONS = ("as defined", "as logged")
@@ -244,43 +245,97 @@ def _stable(data: pd.DataFrame, scale: str) -> Claim:
         _spreads(data[data["q"] < 1], version, side)
         for version, side in (("as defined", "ours"), ("as logged", "printed"))
     )
+    our_words, logged_words = (
+        ", ".join(f"{DATASETS[c]} {s} {value:.2f}" for (c, s), value in side.items())
+        for side in (ours, logged)
+    )
     return claim(
         "stable-on-organs",
         "On both organ data sets I_O is more stable over the quantiles below one than I_G and I_F",
         _obp_is_lowest(ours),
         "standard deviation over quantiles, ours (1 seed): "
-        f"{_in_words(ours) or 'no run'}; logged: {_in_words(logged)}",
+        f"{our_words or 'no run'}; logged: {logged_words}",
         scale,
         place="V-D",
         printed=_obp_is_lowest(logged),
     )
 
 
-Spreads = Mapping[tuple[str, str], float]
+def _spreads(data: pd.DataFrame, version: str, side: str) -> dict[tuple[str, str], float]:
+    """Return the standard deviation over quantiles by organ data set and score."""
+    lines = data[(data["version"] == version) & data["column"].isin(ORGANS)].dropna(subset=[side])
+    deviations = lines.astype({side: float}).groupby(["column", "score"])[side].std(ddof=1)
+    return {(str(short), str(score)): float(value) for (short, score), value in deviations.items()}
 
 
-def _spreads(data: pd.DataFrame, version: str, side: str) -> Spreads:
-    lines = data[(data["version"] == version) & data["column"].isin(["organa", "organc"])].dropna(
-        subset=[side]
-    )
-    spreads = lines.groupby(["column", "score"])[side].agg(
-        lambda values: float(np.std(values.astype(float), ddof=1))
-    )
-    return {
-        (str(key[0]), str(key[1])): float(value)
-        for key, value in zip(spreads.index.tolist(), spreads, strict=True)
-    }
-
-
-def _obp_is_lowest(spreads: Spreads) -> bool | None:
+def _obp_is_lowest(spreads: Mapping[tuple[str, str], float]) -> bool | None:
     try:
-        return all(
-            spreads[c, "I_O"] < min(spreads[c, "I_G"], spreads[c, "I_F"])
-            for c in ("organa", "organc")
-        )
+        return all(spreads[c, "I_O"] < min(spreads[c, "I_G"], spreads[c, "I_F"]) for c in ORGANS)
     except KeyError:
         return None
 
 
-def _in_words(spreads: Spreads) -> str:
-    return ", ".join(f"{DATASETS[c]} {s} {v:.2f}" for (c, s), v in spreads.items())
+# -- section V-G, figure 7 -------------------------------------------------------------------------
+
+STABLE = 0.9
+"""Ratios up to here are called stable."""
+
+
+def fig7_claims(
+    evidence: Evidence, data: pd.DataFrame, logged: pd.DataFrame, shares: set[float]
+) -> tuple[Claim, ...]:
+    """Return claims on the uplink, of which these shares of a model were measured, and on where
+    accuracy is stable, in ours and in the logged sweep.
+    """
+    return _uplink(evidence, shares), _drop(evidence, data, logged)
+
+
+def _uplink(evidence: Evidence, shares: set[float]) -> Claim:
+    measured = ", ".join(f"{share:g}" for share in sorted(shares)) or "no run"
+    return claim(
+        "uplink-whole-model",
+        "Every participant uploads the whole model",
+        shares == {1.0} if shares else None,
+        f"uplink as a share of N per client and round, measured: {measured}",
+        evidence.scale,
+        place="V-G",
+        sources=tuple(select(evidence.published, metric="uplink_per_client_round")["source"]),
+        exact=True,
+    )
+
+
+def _drop(evidence: Evidence, data: pd.DataFrame, logged: pd.DataFrame) -> Claim:
+    """Return the claim that accuracy is higher at every ratio up to 0.9 than at 1, in the logged
+    sweep and in ours.
+    """
+    rows = select(evidence.published, table="text V-G", metric="stable_downlink_ratio_range")
+    in_logs, logged_words = _drops(logged, "printed")
+    in_ours, our_words = _drops(data, "ours")
+    return claim(
+        "stable-to-nine-tenths",
+        "On most data sets accuracy at ratios of 0 to 0.9 lies above that at 1.0",
+        in_ours,
+        f"ours (1 seed): {our_words or 'no complete sweep'}; logged: {logged_words}",
+        evidence.scale,
+        place="V-G",
+        printed=in_logs,
+        sources=tuple(rows["source"]),
+    )
+
+
+def _drops(data: pd.DataFrame, side: str) -> tuple[bool | None, str]:
+    """Per data set the range of accuracies up to 0.9, and the accuracy at one."""
+    parts, holds = [], []
+    for short in SWEPT:
+        line = data[data["column"] == short].dropna(subset=[side])
+        inner, end = (
+            line[line["q"] <= STABLE][side].astype(float),
+            line[line["q"] == 1][side].astype(float),
+        )
+        low, high, last = (
+            (inner.min(), inner.max(), end.iloc[-1]) if len(inner) and len(end) else (nan, nan, nan)
+        )
+        if isfinite(low):
+            holds.append(bool(low > last))
+            parts.append(f"{DATASETS[short]} {low:.2f} to {high:.2f}, then {last:.2f}")
+    return (2 * sum(holds) > len(holds) if holds else None), "; ".join(parts)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from repfl.paper_tables.core.printed_recipes import printed_recipes
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.statistics.verdict import Printing
-from repfl.paper_tables.core.tables import Row
 
 PAPER = "fedobp"
+FOLDER = Path(__file__).parent
 OURS = "FedOBP"
 SETTINGS = printed_recipes(PAPER)
-DATASETS: dict[str, str] = {}
+SHORTS = {each.key.partition("-dir")[0]: each for each in SETTINGS}
+DATASETS = {short: each.column.group for short, each in SHORTS.items()}
 """Titles of the data sets by their short names."""
-PRINTED: dict[str, str] = {}
+PRINTED = {short: each.place.dataset for short, each in SHORTS.items()}
 """The paper's names of the data sets."""
-ALPHAS: tuple[str, ...] = ()
-for _each in SETTINGS:
-    _short, _, _alpha = _each.key.partition("-dir")
-    DATASETS[_short], PRINTED[_short] = _each.column.group, _each.place.dataset
-    ALPHAS = (*ALPHAS, *({_alpha} - {*ALPHAS}))
+ALPHAS = tuple(dict.fromkeys(each.key.rpartition("-dir")[2] for each in SETTINGS))
 SWEPT = ("cifar10", "cifar100", "mnist", "fmnist", "organa", "organc")
 """The data sets of figures 4 and 7."""
 ORGANS = ("organa", "organc")
@@ -53,91 +52,13 @@ SINGLE, LOGGED_ROUND = (Printing(rule=rule) for rule in ("max", "last"))
 
 LOCAL, GLOBAL = "Local-Only", "FedAvg"
 BASELINES = (
-    LOCAL,
-    GLOBAL,
-    "FedPer",
-    "APFL",
-    "LG-FedAvg",
-    "FedRep",
-    "pFedFDA",
-    "FLUTE",
-    "FedDPA",
-    "FLOCO",
-    "FedALA",
-    "FedSelect",
-)
+    LOCAL, GLOBAL, "FedPer", "APFL", "LG-FedAvg", "FedRep", "pFedFDA", "FLUTE", "FedDPA", "FLOCO",
+    "FedALA", "FedSelect",
+)  # fmt: skip
 METHODS = (*BASELINES, OURS)
 DRAWN = (*BASELINES[:-1], OURS)
 """The methods of figures 2 and 3: FedSelect is in the tables only."""
-REPAIRED = ("APFL", "LG-FedAvg", "pFedFDA", "FLUTE", "FedDPA", "FedALA")
-"""The baselines that the benchmark behind the paper computes otherwise than their own papers do."""
-CORRECTED = (LOCAL, GLOBAL, "FedPer", "pFedFDA", OURS)
-"""The methods that also run on organ images with the right normalisation."""
-ORGAN_KEYS = {
-    key(short, alpha): key(short, alpha, "-corrected") for short in ORGANS for alpha in ALPHAS
-}
-
-DEFINED = tuple(Row(f"{name}, as defined", published="", aside=True) for name in REPAIRED)
-TABLE3_ROWS = (
-    *(Row(name) for name in METHODS),
-    *DEFINED,
-    Row("FedOBP, first visit global", published="", only=(key("cifar10"),), aside=True),
-)
-TABLE4_ROWS = (
-    *(Row(name) for name in METHODS),
-    *DEFINED,
-    *(
-        Row(
-            f"{name}, corrected inputs",
-            published="",
-            recipes=ORGAN_KEYS,
-            only=tuple(ORGAN_KEYS),
-            aside=True,
-        )
-        for name in CORRECTED
-    ),
-)
-LOGGED = (LOCAL, GLOBAL, "FedPer", "APFL", "LG-FedAvg", "FedRep", "pFedFDA", "FLUTE", "FLOCO", OURS)
-"""The methods whose logs give an accuracy at round 400 on CIFAR-10, Dir(0.1)."""
-LOG_RECIPE = {key("cifar10"): key("cifar10", "0.1", "-m0.7-last")}
-LOG_ROWS = tuple(
-    Row(
-        f"{name}, momentum 0.7",
-        published=name,
-        recipes=LOG_RECIPE,
-        only=tuple(LOG_RECIPE),
-        aside=True,
-    )
-    for name in LOGGED
-)
-UNLOGGED = ("FedALA", "FedSelect")
-SHORT_LOG_RECIPES = {
-    column: "calibration-m0.7" if column == key("cifar10") else f"calibration-m0.7-{column}"
-    for column in PLACES
-}
-SHORT_LOG_ROWS = tuple(
-    Row(f"{name}, momentum 0.7, 100 rounds", name, recipes=SHORT_LOG_RECIPES, aside=True)
-    for name in METHODS
-    if name not in UNLOGGED
-)
-"""The whole protocol up to the first evaluation, against what the logs have there."""
-SHORT_ROWS = tuple(
-    Row(
-        f"{name}, 100 rounds",
-        published="",
-        recipes={key("cifar10"): "calibration-m0"},
-        only=(key("cifar10"),),
-        aside=True,
-    )
-    for name in (LOCAL, GLOBAL)
-)
-"""The same without momentum."""
-
 SAME_DATA = (
     "At the smoke scale all data sets are the embedded digits, so columns and panels with the same"
     " setting are the same cells, run once."
-)
-ONE_PARTITION = (
-    "All runs share one partition (seed 42, the published code's own stream); seeds change the"
-    " initial model, the batches and who takes part. README, 22."
 )

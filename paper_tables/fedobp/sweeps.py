@@ -1,8 +1,10 @@
-"""Figure 4: accuracy against the quantile."""
+"""The quantile sweeps of figures 4 and 7: ours, and those in the authors' logs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,147 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from repfl.paper_tables.core import forms
+from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.drawing import captions, figure_style, plots
-from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.evidence import Changed, Evidence
 from repfl.paper_tables.core.result import Figure, NewCanvas
-from repfl.paper_tables.fedobp.optima import SCORES, VERSIONS, fig4_claims
-from repfl.paper_tables.fedobp.points import SHORTS, sweep
-from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SAME_DATA, SWEPT
+from repfl.paper_tables.core.statistics.intervals import spread
+from repfl.paper_tables.core.statistics.verdict import Kind, Verdict
+from repfl.paper_tables.fedobp import optima
+from repfl.paper_tables.fedobp.optima import SCORES, VERSIONS
+from repfl.paper_tables.fedobp.settings import (
+    DATASETS,
+    PAPER,
+    PRINTED,
+    SAME_DATA,
+    SINGLE,
+    SWEPT,
+    key,
+)
+
+LOGS = "author logs (Fig 4)"
+LOGGED_AS = {"I_G": "I_G", "I_F": "I_F", "I_O": "I_O(old score)"}
+WHY = (
+    "inferred: the logged sweep ran on two workers that do not share clients' models; in one"
+    " process ours falls less or not at all, and a log has 86.36 at q = 0.9999 (README, The"
+    " quantile)"
+)
+JUDGED = ("printed", *tables.NO_VERDICT, "source")
+OURS = ("ours", "std", "seeds", "low", "high", "by_seed")
+FIELDS = [
+    *("column", "score", "version", "rounds", "q"), *OURS, *JUDGED, "ratio", "wire",
+]  # fmt: skip
+OURS_ALONE = ("floor", "one_model", "rule", "borrowed")
+"""Fields of ours that a verdict needs and a figure does not show."""
+SETTING = re.compile(r"rounds=(\d+); q=([\d.]+)")
+
+SHORTS = {
+    key(short, tail=tail): short for short in SWEPT for tail in ("-sweep", "-sweep-m0.7", "-m0.7")
+}
+"""The data set of every swept recipe."""
+SCORE_OF = {"grad": "I_G", "fisher": "I_F", "obp": "I_O", "obp_legacy": "I_O"}
+"""Our scores by their names in the paper."""
+
+
+def logged_way(cell: Mapping[Any, Any]) -> bool:
+    """Return whether a cell runs like the authors' logs: the first score, quantiles per tensor."""
+    return cell["hp.score"] == "obp_legacy" or cell.get("hp.quantile_scope") == "tensor"
+
+
+def planned(evidence: Evidence) -> pd.DataFrame:
+    """Return one line per planned data set, score, version, number of rounds and quantile: our
+    accuracy, and the downlink.
+    """
+    cells = evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
+    plain_of = dict(zip(cells.index, cells.to_dict("records"), strict=True))
+    rows = []
+    for _, cells_here in cells.groupby(["row", "column"], sort=False):
+        first, *_ = plain = [plain_of[index] for index in cells_here.index]
+        done = [cell for cell in plain if cell["status"] == "done"]
+        point = {
+            "column": SHORTS[str(first["column"])],
+            "score": SCORE_OF[str(first["hp.score"])],
+            "version": VERSIONS[logged_way(first)],
+            "rounds": int(first["recipe.training.rounds"]),
+            "q": float(first["hp.q"]),
+            "ratio": spread([ratio(cell) for cell in done]).mean,
+            "wire": spread([ratio(cell, codes=True) for cell in done]).mean,
+        }
+        rows.append(our_numbers.measure(evidence, cells_here) | point)
+    return pd.DataFrame(rows, columns=[*(f for f in FIELDS if f not in JUDGED), *OURS_ALONE])
+
+
+def ratio(
+    cell: Mapping[Any, Any] | pd.Series, *, direction: str = "down", codes: bool = False
+) -> float:
+    """Return the bytes that went down (or up), as a share of a full model for every participant of
+    every round.
+    """
+    participants = max(
+        1, round(float(cell["recipe.participation"]) * float(cell["recipe.clients"]))
+    )
+    full = 4.0 * float(cell["parameters"]) * participants * float(cell["recipe.training.rounds"])
+    return (
+        float(cell[f"traffic.{direction}_values"])
+        + (float(cell[f"traffic.{direction}_codes"]) if codes else 0.0)
+    ) / full
+
+
+def logs(evidence: Evidence) -> pd.DataFrame:
+    """Return the authors' logged sweeps in the same form."""
+    rows = evidence.published[evidence.published["table"] == LOGS]
+    names = {printed: short for short, printed in PRINTED.items()}
+    scores = {logged: score for score, logged in LOGGED_AS.items()}
+    settings = rows["setting"].str.extract(SETTING)
+    lines = pd.DataFrame(
+        {
+            "column": rows["dataset"].map(names),
+            "score": rows["method"].map(scores),
+            "version": VERSIONS[1],
+            "rounds": settings[0].astype(float),
+            "q": settings[1].astype(float),
+            "printed": rows["value"],
+            "source": rows["source"],
+        }
+    )
+    return lines.dropna().astype({"rounds": int}).reset_index(drop=True)
+
+
+def sweep(evidence: Evidence) -> pd.DataFrame:
+    """Return our points and the logged ones, with a verdict on each logged one; points that the
+    scale leaves out are missing.
+    """
+    ours, printed = planned(evidence), logs(evidence)
+    keys = ["column", "score", "version", "q"] + (["rounds"] if evidence.scale == "paper" else [])
+    if evidence.scale != "paper":
+        ours = ours.rename(columns={"rounds": "own rounds"})
+    data = printed.merge(ours, on=keys, how="outer", sort=True)
+    data["rounds"] = (
+        data["rounds"].fillna(data["own rounds"]) if "own rounds" in data else data["rounds"]
+    )
+    data["source"] = data["source"].fillna("")
+    rows = ({str(name): value for name, value in row.items()} for _, row in data.iterrows())
+    judged = pd.DataFrame([_judged(evidence.scale, row) for row in rows], index=data.index)
+    data = data.assign(**judged)
+    inferred = (data["column"] == "cifar10") & (data["score"] == "I_O")
+    differs = inferred & (data["verdict"] == Verdict.DIFFERS)
+    data = data.assign(reason=differs.map({True: WHY, False: ""}))[[*FIELDS, "reason"]]
+    return data.sort_values(
+        ["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True
+    )
+
+
+def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
+    """Return a point with its verdict; one that is not planned at this scale has no seeds."""
+    known = {name: value for name, value in row.items() if value == value}
+    blank = {"ours": nan, "std": nan, "printed": nan, "floor": nan}
+    seeds = int(known.get("seeds", 0))
+    cell = blank | known | {"scale": scale, "printed_std": nan, "seeds": seeds}
+    result = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)
+    return {name: result[name] for name in tables.NO_VERDICT}
+
+
+# -- figure 4 --------------------------------------------------------------------------------------
 
 MARKS = ("s", "^", "o")
 WIDTH, POSITION = 3, 9
@@ -59,7 +195,7 @@ def fig4(evidence: Evidence) -> Figure:
             *forms.at_scale(evidence, smoke=SAME_DATA),
             *absent(evidence),
         ),
-        claims=fig4_claims(evidence, data),
+        claims=optima.fig4_claims(evidence, data),
         stamp=captions.stamp(evidence, planned),
         alt="Accuracy against the quantile for three scores on six data sets, with the logs.",
     )
@@ -67,10 +203,10 @@ def fig4(evidence: Evidence) -> Figure:
 
 def absent(evidence: Evidence) -> tuple[str, ...]:
     """Return notes on planned points without a number."""
-    cells = evidence.cells[evidence.cells["row"] != "shape"]
     notes: dict[str, None] = {}
-    for column, group in cells.groupby("column"):
-        lines = forms.missing(evidence, sorted(set(group["row"])), [str(column)])
+    for column, cells in evidence.cells[evidence.cells["row"] != "shape"].groupby("column"):
+        here, rows = Changed(evidence, cells=cells), sorted(set(cells["row"]))
+        lines = forms.missing(here, rows, [str(column)])
         notes |= dict.fromkeys(f"{column}: {line}" for line in lines)
     return tuple(notes)
 
@@ -161,3 +297,67 @@ def _handles(data: pd.DataFrame, logged: bool) -> list[Line2D]:
         *kinds,
         figure_style.handle("highest", marker="*", linestyle="none", markersize=11),
     ]
+
+
+# -- figure 7: accuracy against what goes down the wire --------------------------------------------
+
+BILLED = (
+    "The ratio is measured: float values that the ledger billed downwards, over all rounds, as a"
+    " share of full models. On the wire there is also the position of each value (a bitmap, or a"
+    " list where that is shorter), which the paper leaves out: `wire` in the data. README, 20."
+)
+NOT_SAVED = (
+    "In the authors' code the client computes the mask from a full download, so its runs save"
+    " nothing. README, 20."
+)
+WHOLE = (
+    "In the first round all scores are equal and everybody is sent a whole model, and entries that"
+    " never moved tie at the lowest score and stay global, so the measured ratio exceeds q, most of"
+    " all in short runs of small models."
+)
+
+
+def fig7(evidence: Evidence) -> Figure:
+    """The I_O sweep of figure 4 against its measured downlink."""
+    data = planned(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
+    logged = logs(evidence).query("score == 'I_O'")
+    shown = logged.iloc[: 0 if evidence.scale == "smoke" else None]
+    done = evidence.cells[evidence.cells["status"] == "done"].drop_duplicates("id")
+    shares = {round(ratio(cell, direction="up"), 9) for cell in done.to_dict("records")}
+    return forms.figure(
+        evidence,
+        (PAPER, "fig7"),
+        "Figure 7: accuracy against the downlink",
+        "FedOBP's I_O at Dir(0.1): accuracy against the share of a full model that goes down.",
+        lambda sheet: draw_downlink(sheet, data, shown),
+        data.drop(columns=["score", "version", *OURS_ALONE]),
+        notes=(
+            BILLED,
+            NOT_SAVED,
+            WHOLE,
+            *forms.at_scale(evidence, smoke=SAME_DATA),
+            *absent(evidence),
+        ),
+        claims=optima.fig7_claims(evidence, data, logged, shares),
+        alt="Accuracy against the share of the model that is sent to clients, a line per data set.",
+    )
+
+
+def draw_downlink(sheet: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
+    """Draw a line per data set. Hollow: the authors' logged sweep, whose ratio is q."""
+    canvas = sheet(8, 5)
+    axes = canvas.subplots()
+    for index, short in enumerate(SWEPT):
+        style = figure_style.look(index, 0) | {"markersize": 5}
+        line = data[(data["column"] == short) & data["ours"].notna()]
+        if len(line):
+            axes.plot(nines(line["ratio"]), line["ours"], label=DATASETS[short], **style)
+        there = logged[logged["column"] == short].sort_values("q")
+        if len(there):
+            hollow = style | {"markerfacecolor": "white", "linewidth": 0.6}
+            label = f"{DATASETS[short]}, authors' logs"
+            axes.plot(nines(there["q"]), there["printed"], label=label, **hollow)
+    axes.set_ylabel("Accuracy (%)")
+    nines_axis(axes, "downlink, as a share of a full model")
+    figure_style.legend_below(canvas, [axes], columns=3)
+    return canvas

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from repfl.paper_tables.core.published import read_published
-from repfl.paper_tables.fedobp import drawn_curves
-from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, PRINTED
+from repfl.paper_tables.fedobp import curves
+from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, FOLDER, PRINTED
 
-PUBLISHED = read_published(drawn_curves.FOLDER).frame
+PUBLISHED = read_published(FOLDER / "published").frame
+
+
+def read(name: str) -> pd.DataFrame:
+    return pd.read_csv(FOLDER / "published" / f"figure_{name}.csv.gz")
 
 
 def test_every_method_is_drawn_in_every_panel_but_one_below_its_axis() -> None:
-    curves = drawn_curves.read("curves")
-    lines = curves.drop_duplicates(["figure", "dataset", "line"]).groupby("figure").size()
+    points = read("curves")
+    lines = points.drop_duplicates(["figure", "dataset", "line"]).groupby("figure").size()
     assert lines.to_dict() == {"fig2": 88, "fig3": 87, "fig5": 32}
-    assert set(curves["dataset"]) == set(PRINTED.values())
-    assert set(curves.query("figure == 'fig2'")["line"]) == set(DRAWN) - {"FedALA"}
+    assert set(points["dataset"]) == set(PRINTED.values())
+    assert set(points.query("figure == 'fig2'")["line"]) == set(DRAWN) - {"FedALA"}
     # a fitted parabola may pass 100 by a little
-    assert curves["accuracy"].between(0, 102).all()
-    missing = drawn_curves.drawn("fig3", "SVHN", "FLUTE")
+    assert points["accuracy"].between(0, 102).all()
+    missing = curves.drawn("fig3", "SVHN", "FLUTE")
     assert missing.empty
 
 
@@ -31,19 +36,19 @@ def test_the_drawn_sweeps_are_the_logged_ones() -> None:
         q=logged["setting"].str.extract(r"q=([0-9.]+)")[0].astype(float),
         score=logged["method"].str.removesuffix("(old score)"),
     )
-    both = drawn_curves.read("sweeps").merge(logged, on=["dataset", "score", "q"])
+    both = read("sweeps").merge(logged, on=["dataset", "score", "q"])
     gaps = (
         (both["accuracy"] - both["value"])
         .abs()
         .groupby([both[k] for k in ("dataset", "score", "q")])
     )
-    assert len(gaps) == len(drawn_curves.read("sweeps")) == 446
+    assert len(gaps) == len(read("sweeps")) == 446
     assert gaps.min().max() < 0.011
 
 
 def test_the_drawn_shares_of_layers_end_where_the_authors_files_do() -> None:
     names = {"SHVN": "SVHN", "MedMNISTA": "MEDMNISTA", "MedMNISTC": "MEDMNISTC"}
-    drawn = drawn_curves.read("layers").replace({"dataset": names})
+    drawn = read("layers").replace({"dataset": names})
     ends = drawn[drawn["epoch"] >= 430].groupby(["dataset", "layer"])["share"].mean()
     filed = PUBLISHED[PUBLISHED["file"] == "author_files_layers.csv"]
     shares = filed[filed["metric"].str.contains("share")]
@@ -60,16 +65,16 @@ def test_the_smoothing_keeps_a_parabola_up_to_half_a_round_and_short_curves() ->
     def parabola(at: np.ndarray) -> np.ndarray:
         return 3 + 0.5 * at - 0.01 * at**2
 
-    inner = drawn_curves.smooth(parabola(rounds))[10:-10]
+    inner = curves.smooth(parabola(rounds))[10:-10]
     shifts = [np.abs(inner - parabola(rounds[10:-10] + by)).max() for by in (-0.5, 0.5)]
     assert min(shifts) < 1e-9
     short = np.array([1.0, 5.0, 2.0])
-    assert drawn_curves.smooth(short) is short
+    assert curves.smooth(short) is short
 
 
 def test_epoch_zero_of_a_figure_is_the_first_round() -> None:
-    curve = drawn_curves.drawn("fig2", "FMNIST", "Local-Only")
-    points = drawn_curves.read("curves").query(
+    curve = curves.drawn("fig2", "FMNIST", "Local-Only")
+    points = read("curves").query(
         "figure == 'fig2' and dataset == 'FMNIST' and line == 'Local-Only'"
     )
     assert list(curve.index - 1) == list(points["epoch"])

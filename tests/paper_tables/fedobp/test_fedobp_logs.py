@@ -7,22 +7,23 @@ import pytest
 
 from repfl.paper_tables.core import published
 from repfl.paper_tables.fedobp import logs
+from repfl.paper_tables.fedobp.settings import FOLDER
+from repfl.paper_tables.fedobp.studies import print_and_logs as study
 
 
 def test_what_the_page_says_of_the_logs_follows_from_them() -> None:
-    gaps = logs.differences()
+    gaps = study.differences()
     assert (gaps.shape, int((gaps < 0).to_numpy().sum())) == ((8, 12), 87)
-    cells = logs.informative()
-    found = [int(logs.lies_at(cells, d).sum()) for d in (1.25, 1.5, np.sqrt(3), 2.0, 2.25)]
+    cells = study.informative()
+    found = [int(study.lies_at(cells, d).sum()) for d in (1.25, 1.5, np.sqrt(3), 2.0, 2.25)]
     assert (len(cells), found) == (118, [2, 4, 74, 0, 0])
-    workers = logs.workers()
+    workers = study.workers()
     gap = (workers["serial"] - workers["parallel"]).round(2)
     assert (gap["FLUTE"], gap["LG-FedAvg"]) == (pytest.approx(6.69), pytest.approx(0.66))
     assert gap.drop(["FLUTE", "LG-FedAvg"]).abs().max() <= 0.04
     tuned = logs.finetuned()
-    above = tuned["FedAvg, fine-tuned"] > tuned.drop(columns="FedAvg, fine-tuned").max(axis=1)
-    assert (len(tuned), list(tuned.index[~above])) == (12, [("CIFAR10", "Dir(0.1)")])
-    table5 = logs.beside_print("V")
+    assert (len(tuned), list(tuned.index[tuned["lead"] <= 0])) == (12, ["CIFAR-10, Dir(0.1)"])
+    table5 = study.beside_print("V")
     differ = table5[table5["mean"] != table5["best"]]
     assert (len(table5), len(differ)) == (32, 4)
     assert set(differ["method"]) == {"FedOBP GlobalNorm with CLS"}
@@ -30,7 +31,7 @@ def test_what_the_page_says_of_the_logs_follows_from_them() -> None:
 
 def test_published_logs_of_100_rounds_are_those_of_the_last_runs() -> None:
     """FedOBP's at Dir(0.1) are those without an average over visits."""
-    rows = published.read_published(logs.FOLDER / "published").frame.query(
+    rows = published.read_published(FOLDER / "published").frame.query(
         "metric == 'test_accuracy_round_100'"
     )
     runs = logs.last_runs().set_index(logs.KEYS)["round_100"]
