@@ -269,7 +269,7 @@ def same_masks(evidence: Evidence) -> Claim:
     gaps = []
     for tail in ("", ", as defined"):
         done = [
-            pick(evidence, row=f"{name}{tail}", done=True).set_index(["column", "seed"])["value"]
+            pick(evidence, row=f"{name}{tail}", done=True).set_index(["column", "seed"])["accuracy"]
             for name in (NORMS[0], NORMS[2])
         ]
         both = pd.concat(done, axis=1, join="inner")

@@ -4,13 +4,17 @@ Two settings of a method may differ only after hours of training, or not at all.
 which in seconds: from one state, how many mask entries differ after the round, how far apart the
 updates are, and how many bytes more or less are sent. The same round from a state that is disturbed
 by no more than rounding is the noise to compare with.
+
+python paper_tables/studies/twin_rounds.py fedobp/twins    # writes twins.csv of FedOBP
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import nan
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -36,6 +40,29 @@ COLUMNS = ("change", "round", "update", "mask_entries", "masks_differ", "bytes",
 `mask_entries` how many entries the masks of the round have, and `masks_differ` how many of them
 are otherwise; `bytes` the difference in bytes over the bytes of the round; `accuracy` the
 difference in accuracy, in points.
+"""
+
+
+TABLE2 = {"column": "cifar10-dir0.1", "row": "exact g, H off", "seed": 1}
+STUDIES: dict[str, dict[str, Any]] = {
+    "fedobp/twins": {
+        "artefact": "fedobp/table5",
+        "column": "cifar10-dir0.1",
+        "row": "NoNorm, as defined",
+        "seed": 42,
+        "rounds": (1, 5, 20),
+    },
+    "fedpurin/twins": {"artefact": "fedpurin/table2", **TABLE2, "rounds": (1, 2, 4, 8)},
+    "fedpurin/twins_full": {
+        "artefact": "fedpurin/table2",
+        **TABLE2,
+        "rounds": (1, 2, 4, 8, 16),
+        "scale": "paper",
+        "changes": {"hessian=true": {"hessian": True}},
+    },
+}
+"""What the papers' pages quote, by the csv file: the last in the paper's protocol, others at the
+reduced scale.
 """
 
 
@@ -192,3 +219,11 @@ def _bytes(run: Run) -> int:
 
 def _accuracy(run: Run, name: str) -> float:
     return next((v for r, n, v in reversed(run.rows) if (r, n) == (run.round, name)), nan)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        frame = study(**STUDIES[name])
+        target = Path(__file__).parents[1] / f"{name}.csv"
+        frame.to_csv(target, index=False, float_format="%.6g", lineterminator="\n")
+        print(frame.to_string())

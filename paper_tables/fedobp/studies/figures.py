@@ -21,7 +21,8 @@ import numpy as np
 import pandas as pd
 from scipy.signal import savgol_filter
 
-from repfl.paper_tables.fedobp.drawn_curves import FOLDER, ORDER, WINDOW
+from repfl.paper_tables.fedobp.curves import ORDER, WINDOW
+from repfl.paper_tables.fedobp.settings import FOLDER
 
 METHODS = {
     "1f77b4": "Local-Only", "ff7f0e": "FedAvg", "2ca02c": "FedPer", "d62728": "APFL",
@@ -228,7 +229,7 @@ def main(folder: Path) -> None:
     drawn = curves(figures)
     written = {"curves": drawn, "sweeps": sweeps(figures), "layers": layers(figures)}
     for name, frame in written.items():
-        path = FOLDER / f"figure_{name}.csv.gz"
+        path = FOLDER / "published" / f"figure_{name}.csv.gz"
         frame.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
         print(f"{path.name}: {len(frame):,} points")
     near = beside_logs(drawn, folder / "results")

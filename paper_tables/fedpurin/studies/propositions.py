@@ -35,12 +35,5 @@ def statements(toy: Toy) -> Iterator[dict[str, Any]]:
             yield line("5", f"rank correlation with F, batch of {len(batch)}", round_, rank)
 
 
-def main() -> None:
-    """Write the numbers, and print their means over seeds."""
-    frame = tried(statements)
-    write(__file__, frame)
-    print(frame.groupby(["equation", "quantity", "round"])["value"].mean())
-
-
 if __name__ == "__main__":
-    main()
+    write(__file__, tried(statements))

@@ -13,7 +13,6 @@ data, and as 0. In rounds 2, 4, 6 and 8 several rules choose from one state of P
 
 from __future__ import annotations
 
-import tempfile
 from typing import Any
 
 import pandas as pd
@@ -23,7 +22,7 @@ import repfl
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, build, register
 from repfl.algorithms.pfeddst import PFedDST
-from repfl.paper_tables.studies import write
+from repfl.paper_tables.studies import curves, write
 
 OURS = "by score, with the loss"
 RULES: dict[str, dict[str, Any]] = {
@@ -87,18 +86,8 @@ if __name__ != "__main__":
 def measured(seed: int) -> pd.DataFrame:
     """Return the numbers of one run on CIFAR-10 at the reduced scale."""
     recipe = repfl.recipe("pfeddst/cifar10", scale="desk", training={"rounds": ROUNDS})
-    with tempfile.TemporaryDirectory() as results:
-        run = repfl.run(
-            "selection-skew",
-            recipe,
-            hp={"degree": 4},
-            seed=seed,
-            results=results,
-            plugins=[__file__],
-        )
-        notes = run.curves.filter(like=PREFIX)
     lines = []
-    for name, curve in notes.items():
+    for name, curve in curves(__file__, "selection-skew", recipe, seed, degree=4).items():
         kind, _, rule = str(name).removeprefix(PREFIX).partition("/")
         if kind == "skew":
             optimum, _, rule = rule.partition("/")
@@ -114,12 +103,5 @@ def measured(seed: int) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def main() -> None:
-    """Write the numbers."""
-    frame = pd.concat([measured(seed) for seed in SEEDS], ignore_index=True)
-    write(__file__, frame)
-    print(frame.pivot_table(index="quantity", columns="round", values="value").to_string())
-
-
 if __name__ == "__main__":
-    main()
+    write(__file__, pd.concat([measured(seed) for seed in SEEDS], ignore_index=True))

@@ -8,15 +8,13 @@ frozen: F starts at more rounds than any run has.
 
 from __future__ import annotations
 
-import tempfile
-
 import pandas as pd
 
 import repfl
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, register
 from repfl.algorithms.star_pfl import StarPFL
-from repfl.paper_tables.studies import write
+from repfl.paper_tables.studies import curves, write
 
 FOREVER = 10**6
 SEEDS, ROUNDS = (0, 1, 2), 48
@@ -52,24 +50,15 @@ def measured(seed: int) -> pd.DataFrame:
     recipe = repfl.recipe("star-pfl/fmnist-dir0.1", scale="desk", training={"rounds": ROUNDS})
     lines = []
     for how, method in METHODS.items():
-        with tempfile.TemporaryDirectory() as results:
-            run = repfl.run(method, recipe, seed=seed, results=results, plugins=[__file__])
-            curves = run.curves
-        scored = curves["pre_agg/mean"].dropna().index
+        recorded = curves(__file__, method, recipe, seed)
+        scored = recorded["pre_agg/mean"].dropna().index
         for quantity, name in CURVES.items():
             lines += [
                 {"equation": "3.3", "quantity": f"{quantity}, {how}", "round": r, "value": 100 * v}
-                for r, v in curves.loc[scored, name].items()
+                for r, v in recorded.loc[scored, name].items()
             ]
     return pd.DataFrame(lines).assign(seed=seed)
 
 
-def main() -> None:
-    """Write the numbers."""
-    frame = pd.concat([measured(seed) for seed in SEEDS], ignore_index=True)
-    write(__file__, frame)
-    print(frame.pivot_table(index=["quantity", "seed"], columns="round", values="value"))
-
-
 if __name__ == "__main__":
-    main()
+    write(__file__, pd.concat([measured(seed) for seed in SEEDS], ignore_index=True))
