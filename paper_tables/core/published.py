@@ -66,7 +66,8 @@ def drawn_lines(folder: Path) -> Mapping[tuple[str, str, str], pd.Series]:
     *keys, x, accuracy = (frame := pd.read_csv(folder / "figure_curves.csv.gz")).columns[:5]
     lines = frame.set_index(x).groupby(keys)[accuracy]
     empty = pd.Series(dtype=float, index=pd.Index([], dtype=int))
-    return defaultdict(lambda: empty, {tuple(key): line for key, line in lines})
+    named = {(str(figure), str(data), str(name)): line for (figure, data, name), line in lines}
+    return defaultdict(lambda: empty, named)
 
 
 def select(published: pd.DataFrame, **fields: str) -> pd.DataFrame:

@@ -58,7 +58,8 @@ class Estimate:
 def by_seed(runs: pd.DataFrame) -> dict[Cell, np.ndarray]:
     """Return runs (row, column, seed, value) by cell: a value per seed of any cell, or NaN."""
     wide = runs.pivot(index="seed", columns=["row", "column"], values="value")
-    return dict(zip(wide.columns, wide.to_numpy().T, strict=True))
+    cells = [(str(row), str(column)) for row, column in wide.columns]
+    return dict(zip(cells, wide.to_numpy().T, strict=True))
 
 
 def estimate(contrast: Contrast, wide: Mapping[Cell, np.ndarray]) -> Estimate:
