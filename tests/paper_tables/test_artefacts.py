@@ -214,7 +214,7 @@ def test_smaller_scales_are_never_called_a_match(paper: str, name: str, scale: s
 def test_a_method_that_somebody_adds_gets_a_row_and_competes(paper: Paper) -> None:
     one = EXPECTED[paper.name].one
     given = paper.evidence(one.table)
-    added = given.cells[given.cells["row"] == one.row].assign(row="mine", method="mine")
+    added = given.cells[given.cells["row"] == one.row].assign(row="mine", guest="mine")
     given.cells = pd.concat([given.cells, added], ignore_index=True)
     layout = as_table(paper.artefacts[one.table](given)).layout
     assert "mine" in layout.rows
