@@ -172,10 +172,10 @@ def compared(runs: pd.DataFrame, alpha: str) -> pd.DataFrame:
     fields = [*KEYS, "rounds", "seeds", "difference", "rms", "noise"]
     parts = [pd.DataFrame(columns=fields)]
     for names, each in runs.assign(value=runs["mean"]).groupby(KEYS, sort=False):
-        dataset, method, _ = map(str, names)
+        dataset, method, momentum = map(str, names)
         if len(line := drawn(FIGURES[alpha], dataset, method)):
             windows = compare_curves(each[["seed", "round", "value"]], line, [EARLY])
-            parts.append(windows.assign(**dict(zip(KEYS, names, strict=True))))
+            parts.append(windows.assign(dataset=dataset, method=method, momentum=momentum))
     frame = pd.concat(parts[1:] or parts, ignore_index=True)
     orders = {"dataset": tuple(PRINTED.values()), "method": DRAWN, "momentum": ("0", *SHORT)}
     frame = frame.sort_values(

@@ -265,7 +265,9 @@ def _spreads(data: pd.DataFrame, version: str, side: str) -> dict[tuple[str, str
     """Return the standard deviation over quantiles by organ data set and score."""
     lines = data[(data["version"] == version) & data["column"].isin(ORGANS)].dropna(subset=[side])
     deviations = lines.astype({side: float}).groupby(["column", "score"])[side].std(ddof=1)
-    return {(str(short), str(score)): float(value) for (short, score), value in deviations.items()}
+    wide = deviations.unstack("score")
+    values = {(str(c), str(s)): float(wide[s][c]) for c in wide.index for s in wide}
+    return {place: value for place, value in values.items() if isfinite(value)}
 
 
 def _obp_is_lowest(spreads: Mapping[tuple[str, str], float]) -> bool | None:

@@ -58,7 +58,7 @@ class Estimate:
 def by_seed(runs: pd.DataFrame) -> dict[Cell, np.ndarray]:
     """Return runs (row, column, seed, value) by cell: a value per seed of any cell, or NaN."""
     wide = runs.pivot(index="seed", columns=["row", "column"], values="value")
-    cells = [(str(row), str(column)) for row, column in wide.columns]
+    cells = zip(*map(wide.columns.get_level_values, ("row", "column")), strict=True)
     return dict(zip(cells, wide.to_numpy().T, strict=True))
 
 
