@@ -139,7 +139,7 @@ def _own_edition(dataset: Dataset, counts: Mapping[str, np.ndarray], source: Pat
     if names != {"all"} and not {"train", "test"} <= names <= {"train", "val", "test"}:
         raise DataError(
             f"{source}: {dataset.name} has splits {', '.join(sorted(counts)) or 'of no kind'};"
-            " valid: train and test, with or without val, or all alone"
+            " valid: train and test, with or without val, or `all` alone"
         )
     for split, count in counts.items():
         if not count.all() and split in ("train", "all"):

@@ -75,7 +75,8 @@ def from_npz(
 ) -> Dataset:
     """Describe an .npz file with `train_images` (or `train_features`) and `train_labels`.
 
-    The same for test; `train_groups` and `train_source_ids` are optional.
+    The same for test, and perhaps val; without a split, `all_images` and `all_labels`.
+    `train_groups` and `train_source_ids` are optional.
     """
     inputs, file = "images" if len(shape) == 3 else "features", real_path(path)
     parts = (inputs, "labels", "groups", "source_ids")
