@@ -8,7 +8,7 @@ its numbers and claims.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -156,20 +156,30 @@ def _commands(result: Result, again: str, number: Number | None = None) -> Itera
     """Yield the commands that report and run an artefact, or the cells that one number needs."""
     selection = f"--scale {result.scale} --artefact {result.key}"
     yield f"  report: repfl report {selection}{again}"
-    cells = dict.fromkeys(each[:12] for each in (_cells_behind(result, number) if number else ()))
-    if number and not cells:
+    planned = _planned_cells(result, number) if number else []
+    runs = number.runs if number else ()
+    cell_options = _cell_options(runs or planned)
+    if number and not cell_options:
         yield f"  no cell of this row and column at this scale; all: repfl plan {selection}{again}"
         return
-    cell_options = "".join(f" --cell {each}" for each in cells)
-    run, fresh = ("re-run", " --fresh") if number and number.runs else ("run", "")
+    run, fresh = ("re-run", " --fresh") if runs else ("run", "")
     yield f"  {run}: repfl reproduce {selection}{cell_options}{again}{fresh}"
+    more = [each for each in planned if each not in runs]
+    if number and number.verdict == "undecided" and runs and more:
+        count = f"{len(more)} more planned run{'s' * (len(more) > 1)}"
+        yield f"  {count} would narrow it; cost: repfl plan {selection}{_cell_options(more)}{again}"
 
 
-def _cells_behind(result: Result, number: Number) -> Sequence[str]:
-    """Return the cells of a number; none if no cell is of its row and column."""
+def _cell_options(cells: Iterable[str]) -> str:
+    """Return the options that select some cells."""
+    return "".join(f" --cell {each}" for each in dict.fromkeys(cell[:12] for cell in cells))
+
+
+def _planned_cells(result: Result, number: Number) -> list[str]:
+    """Return the cells of a number's row and column."""
     planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
     key = number.row, number.column
-    return number.runs or [each.cell.id for each in planned if (each.row, each.column) == key]
+    return list(dict.fromkeys(e.cell.id for e in planned if (e.row, e.column) == key))
 
 
 def all_claims() -> list[dict[str, Any]]:

@@ -4,6 +4,8 @@ say below the paper's scale.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from repfl.bench.grid import grid as grids
@@ -34,6 +36,25 @@ def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
     cells = plan(Selection(scale="paper", artefacts=["fedpurin/table1"], cells=selected))
     assert len(selected) == len(cells) == 3
     assert {(item.row, item.column) for item in cells} == {("FedPURIN", "cifar10-dir0.1")}
+
+
+def test_an_undecided_number_names_the_planned_runs_that_would_narrow_it() -> None:
+    (result,) = show_text.made("fedpurin", "paper", artefact="table1")
+    numbers = sheet.sheet_of(result, {}).numbers
+    number = next(each for each in numbers if each.source == "table1.csv:59")
+    first, *others = show_text._planned_cells(result, number)
+    assert len(others) == 2
+    undecided = replace(number, verdict="undecided", runs=(first,))
+    (line,) = (x for x in show_text._number_lines(result, undecided, "") if "narrow" in x)
+    assert line.startswith("  2 more planned runs would narrow it; cost: repfl plan --scale paper")
+    options = line.split()
+    selected = [options[at + 1] for at, word in enumerate(options) if word == "--cell"]
+    assert selected == [cell[:12] for cell in others]
+    for settled in (
+        replace(undecided, verdict="differs"),
+        replace(undecided, runs=(first, *others)),
+    ):
+        assert "narrow" not in " ".join(show_text._number_lines(result, settled, ""))
 
 
 def test_a_number_without_cells_at_a_scale_names_no_run_of_the_whole_table(here: Here) -> None:
