@@ -65,9 +65,10 @@ def compute(
             if interrupted:
                 raise Interrupted
     if changed := process_state.changed_setting(settings_before):
+        hint = "; random numbers come from fed.rng(PURPOSE)" * ("random" in changed)
         raise StoreError(
             f"method {cell.method!r} changes {changed}: this process cannot be trusted with another"
-            " cell"
+            f" cell{hint}"
         )
     metrics = summarise(run.rows, cell.recipe.evaluation, clients.floor, run.fed.params.parameters)
     if (point := cell.recipe.evaluation.point) not in metrics["points"]:
