@@ -67,6 +67,25 @@ def test_a_quoted_number_stands_on_the_page_that_its_answer_links() -> None:
         assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", told), number
 
 
+LEARNT = (ROOT / "RESULTS.md").read_text().partition("## What was learnt")[2].partition("\n## ")[0]
+SENTENCES = re.findall(r"^\d+\. (.*?\]\(.*?\.md\)\))", LEARNT, re.M | re.S)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_what_was_learnt_stands_on_the_page_that_it_links(sentence: str) -> None:
+    said = " ".join(sentence.split())
+    page = (ROOT / re.findall(r"\]\((.*?)\)", said)[0]).read_text()
+    numbers = re.findall(r"\d+ of [\d,]*\d|\d+ to \d+ (?:%|million)|\d+(?:[.,]\d+)+", said)
+    assert numbers
+    for number in numbers:
+        assert re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", " ".join(page.split())), number
+    assert re.search(r"\((?:one|three|five|a toy)", said), "says how many runs"
+
+
+def test_ten_things_were_learnt() -> None:
+    assert re.findall(r"^(\d+)\. ", LEARNT, re.M) == [str(n) for n in range(1, 11)]
+
+
 def test_the_runs_behind_verdicts_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
