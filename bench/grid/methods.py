@@ -21,16 +21,28 @@ if TYPE_CHECKING:
 def entry(name: str, location: str = "") -> Entry:
     """Return the registry entry of a method; raise a UserError if there is none."""
     if (result := find_entry(name)) is None:
+        from repfl.algorithms.core.wrapper import WRAPPERS
+
+        inner, plus, outer = name.rpartition("+")
+        if plus and outer not in WRAPPERS and find_entry(inner) is not None:
+            raise unknown("wrapper", outer, WRAPPERS, location)
         raise unknown("method", name, _registry(), location)
     return result
 
 
 def find_entry(name: str) -> Entry | None:
     """Return the registry entry of a method; None if it is not registered here."""
+    return _registry().get(_registered(name))
+
+
+def _registered(name: str) -> str:
+    """Return a method's name as it is registered, hyphens for underscores; a wrapper around a
+    method that it cannot be around is a UserError.
+    """
     from repfl.algorithms.core.method import MethodError
 
     try:
-        return _registry().get(registered(name, _registry()))
+        return registered(name, _registry())
     except MethodError as error:
         raise UserError(str(error)) from error
 
@@ -65,12 +77,14 @@ def _optional(cls: type) -> frozenset[str]:
 
 
 def search_space(name: str, location: str = "") -> dict[str, tuple[str, list[Any]]]:
-    """Return the hyper-parameters that a method's search covers, each with its range."""
+    """Return the hyper-parameters that a method's search covers, each with its range; of what is no
+    range at all, the kind is empty.
+    """
     properties = adapter(entry(name, location).cls.HP).json_schema().get("properties", {})
+    ranges = {key: field["search"] for key, field in properties.items() if field.get("search")}
     return {
-        key: next(iter(field["search"].items()))
-        for key, field in properties.items()
-        if field.get("search")
+        key: next(iter(each.items())) if isinstance(each, dict) and len(each) == 1 else ("", each)
+        for key, each in ranges.items()
     }
 
 
@@ -129,7 +143,7 @@ def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
             options[name] = json.loads(value)
         except (ValueError, RecursionError):
             options[name] = value.strip().strip("'\"")
-    return registered(match["name"], _registry()), options
+    return _registered(match["name"]), options
 
 
 def spec(method: str, hp: Mapping[str, Any]) -> str:

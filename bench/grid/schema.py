@@ -40,6 +40,13 @@ class GridRow(_Strict):
     )
 
 
+RANGES = (
+    '{"log": [0.01, 1]}, "uniform", "whole", "log whole" or "near-one" with two such ends, or'
+    ' {"one of": [1, 2, 5]}'
+)
+"""The ranges of a search, in words."""
+
+
 def is_range(kind: str, limits: Any) -> bool:
     """Return whether a search can draw from this range."""
     if kind not in get_args(Range) or not isinstance(limits, list):
@@ -69,10 +76,10 @@ class Search(_Strict):
     def _valid(cls, over: dict[str, Any]) -> dict[str, Any]:
         for name, ranges in over.items():
             if len(ranges) != 1:
-                raise ValueError(f"{name}: give one range, as in {{ log = [0.01, 1] }}")
+                raise ValueError(f"{name}: give one range; valid: {RANGES}")
             for kind, limits in ranges.items():
                 if not is_range(kind, limits):
-                    raise ValueError(f"{name}: {kind} = {limits} is not a range")
+                    raise ValueError(f"{name}: {kind} = {limits} is not a range; valid: {RANGES}")
         return over
 
     @property

@@ -28,7 +28,7 @@ from typing import Any
 from repfl.bench.errors import UserError
 from repfl.bench.grid.dotted_names import split_names
 from repfl.bench.grid.methods import hyperparameters, search_space
-from repfl.bench.grid.schema import is_range
+from repfl.bench.grid.schema import RANGES, is_range
 
 DIGITS = 3
 """Significant digits of a drawn number: fine enough to search, and equal text on every machine."""
@@ -58,9 +58,9 @@ def space_of(
     declared = search_space(method, location)
     for name, (kind, limits) in declared.items():
         if not is_range(kind, limits):
+            given = {kind: limits} if kind else limits
             raise UserError(
-                f"method {method!r}: search of {name} = {{{kind!r}: {limits}}} is not valid; valid:"
-                ' as in {"log": [0.01, 1]}'
+                f"method {method!r}: search of {name} = {given} is not valid; valid: {RANGES}"
             )
         for each in limits:
             hyperparameters(method, {name: each}, "the ends of its search")

@@ -140,6 +140,8 @@ def test_a_long_message_of_a_plug_in_is_cut_and_the_record_has_it_whole(
         (["verify", "--results", "/nowhere"], ["/nowhere", "does not exist"]),
         (["verify", "--paper", "fedobp"], ["verify --paper", "--measured"]),
         (["verify", "--measured", "--paper", "fedop"], ["unknown paper 'fedop'", "fedobp"]),
+        (["plan", "--method", "fedper+pd"], ["unknown wrapper 'pd'", "dp"]),
+        (["plan", "--method", "dis-pfl+dp"], ["dis-pfl has no server"]),
         (["merge"], ["merge: Missing argument", "results folder"]),
         (["merge", "/nowhere"], ["/nowhere: is no folder"]),
         (["check", "--reference", "/nowhere.json"], ["/nowhere.json", "--accept"]),

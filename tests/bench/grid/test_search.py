@@ -95,6 +95,7 @@ recipes = ["two"]
         ('{"logg": [0.1, 2.0]}', "search of pull"),
         ('{"log": [2.0, 0.1]}', "search of pull"),
         ('{"log": 3}', "search of pull"),
+        ("[0.1, 0.5]", r"search of pull = \[0.1, 0.5\] is not valid; valid: .*log whole"),
         ('{"log": [0.1, 200.0]}', "less than or equal to 10"),
     ],
 )
