@@ -41,7 +41,7 @@ class Grid:
         self.paper = paper_of(path)
         self._recipes: dict[tuple[Any, ...], Recipe] = {}
         if not NAME.fullmatch(self.paper):
-            location = f"{self.name}: a grid's file or folder names its paper"
+            location = f"{self.name}: a grid.toml is called by its folder, others by their own name"
             raise no_name("paper", self.paper, location, "my-paper")
         self.file = self._load()
         self._check()
@@ -233,7 +233,8 @@ class Grid:
 
 def paper_of(path: Path) -> str:
     """Return the paper of a grid file: the folder's name for a grid.toml, else the file's name."""
-    return (path.parent.name if path.name == "grid.toml" else path.stem).replace("_", "-")
+    name = real_path(path).parent.name if path.name == "grid.toml" else path.stem
+    return name.replace("_", "-")
 
 
 def files(root: Path | None = None) -> dict[str, Path]:

@@ -210,3 +210,13 @@ def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(
     assert found["short"] == found["same"]
     assert found["short"] == found["long"]
     assert len(set(found["long"])) == {"smoke": 12, "desk": 3}[scale]
+
+
+def test_a_grid_toml_is_called_by_its_folder_from_wherever_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder := tmp_path / "my_mixes").mkdir()
+    (folder / "grid.toml").write_text(GRID)
+    monkeypatch.chdir(folder)
+    for path in (folder / "grid.toml", Path("grid.toml"), Path("../my_mixes/grid.toml")):
+        assert Grid(path).paper == "my-mixes"
