@@ -59,6 +59,10 @@ class Run:
         self.rows: list[tuple[int, str, float]] = []
         self.counts: list[tuple[int, str, int, int, int]] = []
 
+    def __repr__(self) -> str:
+        name, fed = type(self.method).__name__, self.fed
+        return f"<Run: {name}, {fed.N} clients, round {self.round} of {fed.rounds}>"
+
     @property
     def done(self) -> bool:
         return self.round >= self.fed.rounds

@@ -399,6 +399,7 @@ def test_a_failure_is_an_exception_of_a_run_and_a_row_of_a_grid(
 def test_a_run_opened_and_stepped_is_the_run_that_is_stored(results: Path) -> None:
     run = repfl.open("fedper", OWN, seed=1, stack=0)
     assert repr(run.fed).startswith("<Federation: 2 clients, 2 active, round 0 of 2, 2,")
+    assert repr(run) == "<Run: FedPer, 2 clients, round 0 of 2>"
     states = [run.state]
     while not run.done:
         run.step()

@@ -37,8 +37,8 @@ Shape = tuple[int, int, int] | tuple[int, int] | tuple[int]
 features; with a vocabulary, (length,) of token ids.
 """
 KINDS: Mapping[int, Kind] = {1: "features", 2: "signals", 3: "images"}
-Split = Arrays | tuple[Any, Any]
-"""Inputs and labels, optionally with groups and source ids."""
+Split = Arrays | tuple[Any, ...]
+"""Inputs and labels, optionally followed by groups and source ids."""
 
 
 def from_arrays(
@@ -52,7 +52,9 @@ def from_arrays(
     """Describe what a function returns: inputs and labels of train, test and perhaps val, or all.
 
     Images are uint8 [n, H, W, C]; features become float32 [n, F], and signals float32 [n, C, T].
-    With `vocabulary=V`, inputs are token ids [n, T] from 0 to V - 1.
+    With `vocabulary=V`, inputs are token ids [n, T] from 0 to V - 1. A split is
+    `(inputs, labels)`, or `(inputs, labels, groups)` with a whole number a sample, such as its
+    person, whose names are `groups=[...]`.
     """
 
     def read(_: Path) -> dict[str, Arrays]:
