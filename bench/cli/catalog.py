@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,6 @@ from repfl.bench.cli.options import AsJson, Grids, PaperScale, Plugins, Results
 from repfl.bench.cli.printing import leaves, print_json, screen, table
 from repfl.bench.errors import UserError, nearest, unknown
 from repfl.datasets.core.errors import registered
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 Facts = Mapping[str, Any]
 
@@ -41,7 +38,9 @@ def list_kind(
         print_json(facts)
         return 0
     short: dict[str, Callable[[Facts], Facts]] = {"artefacts": _with_counts, "runs": _abridged}
-    screen().print(_listing(kind, [short.get(kind, dict)(each) for each in facts]))
+    shown = (short.get(kind, dict)(each) for each in facts)
+    rows = [{name: _as_text(each[name]) for name in COLUMNS[kind]} for each in shown]
+    screen().print(table(rows, COLUMNS[kind]))
     if kind == "artefacts":
         print("per scale: done here / committed with the code / cells")
     if kind == "runs":
@@ -182,13 +181,13 @@ def _show_partition(facts: Facts) -> None:
 
 
 def _show_options(head: str, options: Sequence[Facts]) -> None:
-    rows = table(head, "default", "papers", "valid", "meaning")
-    for each in options:
-        default, papers = (
-            "-" if each[name] is None else str(each[name]) for name in ("default", "paper")
-        )
-        rows.add_row(each["name"], default, papers, each["valid"], each["meaning"])
-    screen().print(rows if options else f"no {head}s of its own")
+    rows = [
+        {head: each["name"], "default": each["default"], "papers": each["paper"]}
+        | {name: each[name] for name in ("valid", "meaning")}
+        for each in options
+    ]
+    rows = [{name: "-" if v is None else v for name, v in row.items()} for row in rows]
+    screen().print(table(rows) if rows else f"no {head}s of its own")
 
 
 def _show_fields(facts: Facts) -> None:
@@ -215,31 +214,11 @@ COLUMNS = {
     "recipes": ("name", "scale", "dataset", "model", "clients", "partition", "options", "rounds"),
     "artefacts": ("artefact", "kind", "smoke", "desk", "paper", "title"),
     "claims": ("claim", "state", "text"),
-    "runs": (
-        "run",
-        "method",
-        "dataset",
-        "model",
-        "rounds",
-        "seed",
-        "status",
-        "accuracy",
-        "finished",
-        "note",
+    "runs": tuple(
+        "run method dataset model rounds seed status accuracy finished note".split()  # noqa: SIM905
     ),
 }
 """What is listed, by kind, of the facts on each."""
-
-
-def _listing(kind: str, facts: Sequence[Facts]) -> Table:
-    from rich.text import Text
-
-    columns = COLUMNS[kind]
-    numbers = [n for n, name in enumerate(columns) if all(type(e.get(name)) is int for e in facts)]
-    rows = table(*columns, right=numbers)
-    for each in facts:
-        rows.add_row(*(Text(_as_text(each[name])) for name in columns))
-    return rows
 
 
 def _with_counts(facts: Facts) -> Facts:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from repfl.bench.cli.options import (
     Artefacts,
@@ -193,28 +192,13 @@ def _contract(
 
 # -- the gate --------------------------------------------------------------------------------------
 
-HEADS = (
-    "method",
-    "recipe",
-    "seeds",
-    "version",
-    "reference",
-    "now",
-    "difference",
-    "what moved first",
-)
-NUMBERS = range(4, 7)
-"""Columns of numbers."""
-
 
 def _show_regression(gate: Regression) -> int:
     """Print what moved in the gate; return exit code 1 if anything did."""
     out = screen()
     if gate.moved:
-        rows = table(*HEADS, right=NUMBERS)
-        for line in map(_cells, gate.moved):
-            rows.add_row(*map(Text, line))
-        out.print(rows)
+        rows = [_row(move) for move in gate.moved]
+        out.print(table(rows))
     for note in gate.notes:
         out.print(f"note: {note}")
     moved = len(gate.moved) or "nothing"
@@ -224,15 +208,22 @@ def _show_regression(gate: Regression) -> int:
     return FINDING if gate.moved else FINE
 
 
-def _cells(move: Move) -> tuple[str, ...]:
-    """Return the cells of a row."""
+def _row(move: Move) -> dict[str, str]:
     versions = dict.fromkeys(
         str(version) for version in (move.version_then, move.version_now) if version is not None
     )
+    then, now = ("-" if value is None else f"{100 * value:.2f}" for value in (move.then, move.now))
     gap = "" if move.then is None or move.now is None else f"{100 * (move.now - move.then):+.2f}"
-    numbers = ("-" if value is None else f"{100 * value:.2f}" for value in (move.then, move.now))
-    seeds = ", ".join(map(str, move.seeds))
-    return (move.spec, move.recipe, seeds, " -> ".join(versions), *numbers, gap, move.why)
+    return {
+        "method": move.spec,
+        "recipe": move.recipe,
+        "seeds": ", ".join(map(str, move.seeds)),
+        "version": " -> ".join(versions),
+        "reference": then,
+        "now": now,
+        "difference": gap,
+        "what moved first": move.why,
+    }
 
 
 # -- stored and committed runs ------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.filesize import decimal
@@ -39,19 +40,18 @@ def list_datasets(
     if as_json:
         print_json(entries)
         return FINE
-    rows = table("dataset", "edition", "fingerprint", "samples", "size", "needed by")
-    for entry in entries:
-        download = entry["download_bytes"]
-        size = decimal(entry["bytes"]) if entry["present"] else f"({decimal(download)})"
-        rows.add_row(
-            entry["name"],
-            entry["edition"] or "-",
-            entry["verified"],
-            f"{sum(entry['splits'].values()):,}",
-            size if entry["present"] or download else "-",
-            " ".join(entry["needed_by"]) or "-",
-        )
-    screen().print(rows)
+    rows = [
+        {
+            "dataset": entry["name"],
+            "edition": entry["edition"] or "-",
+            "fingerprint": entry["verified"],
+            "samples": f"{sum(entry['splits'].values()):,}",
+            "size": _size(entry),
+            "needed by": " ".join(entry["needed_by"]) or "-",
+        }
+        for entry in entries
+    ]
+    screen().print(table(rows))
     print(
         f"\ndata root {data_root()}; sizes in brackets are downloads: `repfl data get NAME`, or"
         " `repfl data import NAME --from PATH`"
@@ -60,6 +60,14 @@ def list_datasets(
         if not entry["present"] and entry["note"]:
             print(f"{entry['name']}: {entry['note']}")
     return FINE
+
+
+def _size(entry: Mapping[str, Any]) -> str:
+    """Return what a data set takes on this disk, in brackets what its download would."""
+    if entry["present"]:
+        return decimal(entry["bytes"])
+    download = entry["download_bytes"]
+    return f"({decimal(download)})" if download else "-"
 
 
 def _verify() -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -44,15 +46,27 @@ def waiting(text: str) -> Status:
     return Console(stderr=True).status(f"{text} ...")
 
 
-def table(*columns: str, right: Iterable[int] = ()) -> Table:
-    """Return a table without lines, with these headings."""
-    rows, numbers = (
-        Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0)),
-        {*right},
-    )
-    for index, column in enumerate(columns):
-        rows.add_column(column, justify="right" if index in numbers else "left")
-    return rows
+NUMBER = re.compile(r"[+-\N{MINUS SIGN}]?\d[\d.,]*( [%\w]+)?|[-\N{EN DASH}]?")
+
+
+def table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), *, total: bool = False
+) -> Table:
+    """Return a table without lines, of all columns if none are named; those of numbers, with or
+    without a unit, are aligned right. With a `total` the last row stands apart.
+    """
+    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    columns = columns or list(rows[0] if rows else ())
+    texts = [[str(row[name]) for row in rows] for name in columns]
+    for name, cells in zip(columns, texts, strict=True):
+        numbers = any(cells) and all(map(NUMBER.fullmatch, cells))
+        shown.add_column(name, justify="right" if numbers else "left")
+    for number, line in enumerate(zip(*texts, strict=True), start=1):
+        last = total and number == len(rows)
+        if last:
+            shown.add_section()
+        shown.add_row(*map(Text, line), style="bold" if last else None)
+    return shown
 
 
 def leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
@@ -60,11 +74,10 @@ def leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
     from repfl.bench.grid.dotted_names import dotted
 
     out.print(titled(title, "" if values else "  none of its own"))
-    rows = table("", "")
-    rows.show_header = False
+    lines = Table.grid(padding=(0, 2, 0, 0))
     for name, value in dotted(values).items():
-        rows.add_row(f"  {name}", str(value))
-    out.print(rows)
+        lines.add_row(f"  {name}", str(value))
+    out.print(lines)
 
 
 def titled(title: str, rest: str) -> Text:
@@ -83,13 +96,13 @@ def complain(problems: Iterable[str]) -> None:
 # -- plan and run ----------------------------------------------------------------------------------
 
 
+STATUSES = ("done", "missing", "running", "failed", "diverged", "skipped")
+
+
 def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     """Print the plan: one line per artefact, the cheapest first, then totals over distinct cells,
     then why cells are missing.
     """
-    from repfl.bench.evidence.plan_status import OPEN
-    from repfl.bench.run.cost import duration
-
     out = screen()
     if not facts["cells"]:
         out.print("no cells: this part, or what is left of this selection, is empty")
@@ -97,57 +110,68 @@ def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
     by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
     for line in facts["cells"]:
         by_artefact.setdefault(line["artefact"], {})[line["id"]] = line
-    order = ("done", "missing", "running", "failed", "diverged", "skipped")
-    names = [status for status in order if status in facts["statuses"]]
-    extra = ["committed"] if facts["committed"] else []
-    rows = table("artefact", "cells", *names, *extra, "to compute", right=range(1, len(names) + 4))
-    costs = {
-        artefact: sum(line["seconds"] for line in cells.values() if line["status"] in OPEN)
-        for artefact, cells in by_artefact.items()
-    }
-    for artefact in sorted(costs, key=costs.__getitem__):
-        cells, seconds = by_artefact[artefact], costs[artefact]
-        counts = Counter(line["status"] for line in cells.values())
-        committed = [str(sum(line["committed"] for line in cells.values()))] if extra else []
-        rows.add_row(
-            artefact,
-            str(len(cells)),
-            *(str(counts[name]) for name in names),
-            *committed,
-            duration(seconds) if seconds else "-",
-        )
-    rows.add_section()
-    rows.add_row(
-        "distinct cells",
-        str(facts["distinct"]),
-        *(str(facts["statuses"].get(name, 0)) for name in names),
-        *([str(facts["committed"])] if extra else []),
-        duration(facts["seconds"]) if facts["seconds"] else "-",
-        style="bold",
+    parts = [(artefact, _to_compute(cells), cells) for artefact, cells in by_artefact.items()]
+    parts.sort(key=itemgetter(1))
+    parts.append(
+        ("distinct cells", facts["seconds"], {line["id"]: line for line in facts["cells"]})
     )
-    out.print(rows)
+    rows = [_plan_row(*part) for part in parts]
+    columns = [name for name in rows[-1] if name in UNCOUNTED or rows[-1][name]]
+    out.print(table(rows, columns, total=True))
+    for text in _plan_notes(facts, recommend):
+        out.print(text, soft_wrap=True)
+
+
+UNCOUNTED = ("artefact", "cells", "to compute")
+"""Columns that a plan always has; the others count cells, and are left out without any."""
+
+
+def _to_compute(cells: Mapping[str, Mapping[str, Any]]) -> float:
+    from repfl.bench.evidence.plan_status import OPEN
+
+    return sum(line["seconds"] for line in cells.values() if line["status"] in OPEN)
+
+
+def _plan_row(
+    artefact: str, seconds: float, cells: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return one line of a plan."""
+    from repfl.bench.run.cost import duration
+
+    counts = Counter(line["status"] for line in cells.values())
+    return {
+        "artefact": artefact,
+        "cells": len(cells),
+        **{status: counts[status] for status in STATUSES},
+        "committed": sum(line["committed"] for line in cells.values()),
+        "to compute": duration(seconds) if seconds else "-",
+    }
+
+
+def _plan_notes(facts: Mapping[str, Any], recommend: Recommend) -> Iterator[str]:
+    """Yield why cells are missing, which have a committed run or are stale, and what the rest
+    costs.
+    """
+    from repfl.bench.run.cost import duration
+
     for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
-        out.print(f"{count} to compute: {reason}")
+        yield f"{count} to compute: {reason}"
     skipped = {line["id"]: line["reason"] for line in facts["cells"] if line["status"] == "skipped"}
     for reason, count in Counter(skipped.values()).most_common():
-        out.print(f"{count} skipped: {reason}")
+        yield f"{count} skipped: {reason}"
     if facts["committed"] and facts["seconds"]:
         have = "has" if facts["committed"] == 1 else "have"
         seconds = facts["uncommitted_seconds"]
         rest = f"; the rest: `{recommend('run', '--unmeasured')}`, {duration(seconds)}"
-        out.print(
-            f"{facts['committed']} already {have} a committed run{rest if seconds else ''}",
-            soft_wrap=True,
-        )
+        yield f"{facts['committed']} already {have} a committed run{rest if seconds else ''}"
     if facts["stale"]:
         values = "value is" if facts["stale"] == 1 else "values are"
-        out.print(
+        yield (
             f"{facts['stale']} {values} stale: `{recommend('plan', '--stale')}` says why,"
-            f" `{recommend('run', '--stale')}` computes them again",
-            soft_wrap=True,
+            f" `{recommend('run', '--stale')}` computes them again"
         )
     if facts["seconds"]:
-        out.print(_forecast(**facts["forecast"]), soft_wrap=True)
+        yield _forecast(**facts["forecast"])
 
 
 def _forecast(

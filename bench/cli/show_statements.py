@@ -90,15 +90,8 @@ def _show_trials(
         print_json({"trials": [_facts(choice) for choice in choices], "numbers": list(numbers)})
     else:
         out = screen()
-        heads = ("method", "recipe", "best", "by", "validation", "test", "seeds", "trials")
-        rows = table(*heads, right=(4, 5, 6))
-        for choice in choices:
-            study = "" if choice.study is None else f", study {choice.study}"
-            counts = {"missing": choice.open, "diverged or failed": choice.fell}
-            open_trials = [f"{count} {what}" for what, count in counts.items() if count]
-            trials = ", ".join([str(len(choice.trials)), *open_trials])
-            rows.add_row(choice.method, choice.column + study, *_best(choice), trials)
-        out.print(rows)
+        rows = [_row(choice) for choice in choices]
+        out.print(table(rows))
         if any(choice.open for choice in choices):
             out.print("trials are missing: another one may be the best once they are computed")
         print("\n".join(numbers), end="\n" if numbers else "")
@@ -106,20 +99,24 @@ def _show_trials(
     return FINDING if problems else FINE
 
 
-def _best(choice: Choice) -> list[str]:
+def _row(choice: Choice) -> dict[str, str]:
+    """Return the line of a method and recipe."""
     from repfl.bench.report.formats import formatting
 
-    best = choice.best
-    if best is None:
-        return [formatting.BLANK, *[""] * 4]
-    by = ", ".join(f"{name} = {best.options.get(name)}" for name in choice.tried)
-    return [
-        best.row,
-        by,
-        formatting.plain(best.val),
-        formatting.plain(best.test),
-        str(len(best.seeds)),
-    ]
+    best, study = choice.best, "" if choice.study is None else f", study {choice.study}"
+    counts = {"missing": choice.open, "diverged or failed": choice.fell}
+    trials = [str(len(choice.trials)), *(f"{n} {what}" for what, n in counts.items() if n)]
+    by = (f"{name} = {best.options.get(name)}" for name in choice.tried) if best else ()
+    return {
+        "method": choice.method,
+        "recipe": choice.column + study,
+        "best": best.row if best else formatting.BLANK,
+        "by": ", ".join(by),
+        "validation": formatting.plain(best.val) if best else "",
+        "test": formatting.plain(best.test) if best else "",
+        "seeds": str(len(best.seeds)) if best else "",
+        "trials": ", ".join(trials),
+    }
 
 
 def _facts(choice: Choice) -> dict[str, Any]:
