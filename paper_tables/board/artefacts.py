@@ -117,6 +117,7 @@ def table3(evidence: Evidence) -> Table:
             column: spread if column.key == "spread" else board.mean(column.key, board.runs)
             for column in COSTS
         },
+        findings.costs,
     )
 
 
@@ -154,46 +155,33 @@ def _table(
     title: str,
     what: str,
     values: Values,
-    sentences: Callable[[Board], Iterable[str]] = lambda _: (),
+    sentences: Callable[[Board], Iterable[str]],
 ) -> Table:
     """Return a table of means and their intervals; a column has no winner before all of its trials
     have been made.
     """
-    columns = [_best(board, column) for column in values]
     rows = [tables.Row(row, published="") for row in board.rows]
     rows += [tables.Row(row, published="", aside=True) for row in board.replaced]
-    cells = [
-        _cell(row.label, column, planned, numbers, board.evidence.scale)
-        for row in rows
-        for column, numbers in values.items()
-        if len(planned := _planned(board, row.label, column))
-    ]
+    labels, columns, cells = [row.label for row in rows], [], []
+    for column, numbers in values.items():
+        recipe, _, _ = column.key.partition("/")
+        known = recipe not in board.columns or recipe in board.shown | board.complete
+        columns.append(column if known else replace(column, best=None))
+        recipes = [recipe] if recipe in board.columns else list(board.shown)
+        planned = board.cells[board.cells["column"].isin(recipes)].groupby("row", sort=False)
+        for row, runs in planned:
+            cells.append(_cell(str(row), column, runs, numbers, board.evidence.scale))
+    frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     made = forms.table(
-        board.evidence,
-        (PAPER, name),
-        title,
-        "",
+        *(board.evidence, (PAPER, name), title, ""),
         rows=rows,
         columns=columns,
-        frame=pd.DataFrame(cells, columns=list(CELL_FIELDS)),
+        frame=frame.sort_values("row", key=lambda row: row.map(labels.index), kind="stable"),
         notes=tuple(findings.notes(board)),
         caption=_caption(board, what),
         floor=False,
     )
     return replace(made, findings=findings.of(board, sentences), stamp="")
-
-
-def _best(board: Board, column: Column) -> Column:
-    recipe, _, _ = column.key.partition("/")
-    open_ = recipe in board.columns and recipe not in board.shown | board.complete
-    return replace(column, best=None) if open_ else column
-
-
-def _planned(board: Board, row: str, column: Column) -> pd.DataFrame:
-    """Return the chosen cells of a row in a column's recipe, or in all that means are over."""
-    recipe, _, _ = column.key.partition("/")
-    recipes = [recipe] if recipe in board.columns else list(board.shown)
-    return board.cells[(board.cells["row"] == row) & board.cells["column"].isin(recipes)]
 
 
 def _cell(

@@ -85,6 +85,14 @@ def clients(board: Board) -> Iterator[str]:
         yield f"Clients worse off than with local training. {'. '.join(parts)}."
 
 
+def costs(board: Board) -> Iterator[str]:
+    """Report the best accuracy per byte, over recipes."""
+    value, cost = board.mean("value").dropna(), board.mean("traffic")
+    if front := analysis.pareto_front(value, cost):
+        points = [f"{row} ({cost[row]:,.0f} KiB, {value[row]:.1f} %)" for row in front]
+        yield f"No method is more accurate with as many bytes a round than {listed(points)}."
+
+
 def tuning(board: Board) -> Iterator[str]:
     """Report what tuning adds, once all rows whose papers print values have also run as printed."""
     unfinished = board.printed_cells.loc[board.printed_cells["status"] == "missing", "column"]
@@ -92,12 +100,12 @@ def tuning(board: Board) -> Iterator[str]:
         gains = analysis.gains(board.compared, board.printed, key).dropna(subset=["mean"])
         if len(gains) < 2 or key in set(unfinished):
             continue
-        mean, half = gains["mean"], gains["half"]
+        mean, lower = gains["mean"], (gains["mean"] < -gains["half"]).sum()
         yield (
             f"{label}: five trials add {signed(mean.mean())} points on average over {len(mean)}"
-            f" methods, most to {mean.idxmax()} ({signed(mean.max())}), least to"
-            f" {mean.idxmin()} ({signed(mean.min())}); {int((mean < 0).sum())} score higher as"
-            f" printed, {int((mean < -half).sum())} significantly."
+            f" methods, most to {mean.idxmax()} ({signed(mean.max())}), least to {mean.idxmin()}"
+            f" ({signed(mean.min())}); {(mean < 0).sum()} score higher as printed, {lower}"
+            " significantly."
         )
 
 
@@ -107,8 +115,7 @@ def notes(board: Board) -> Iterator[str]:
         instead = "; ".join(analysis.REPLACED[row] for row in board.replaced)
         yield f"{listed(board.replaced)} are shown and not compared; in their place are {instead}."
     trials = board.trials
-    missing = int((trials["status"] == "missing").sum())
-    if missing:
+    if missing := int((trials["status"] == "missing").sum()):
         yield (
             f"{missing:,} of {len(trials):,} trials are still to be made; a study has no winner"
             " before its last trial."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median
@@ -12,13 +12,13 @@ from typing import Any
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import Book, Sheet
 
-BOARD = "board"
+BOARD, ACCURACY = "board", "accuracy"
+TABLES = ("table1", "table2", "table3")
+"""The board's tables of ranks and accuracies, of clients and of costs."""
 BASELINE = "fedavg-ft"
 """The method that any personalised method should beat: one model, fine-tuned by each client."""
 FINE_TUNING = "learning rate of fine-tuning"
 """How the meaning of an option begins that multiplies the rate of fine-tuning."""
-RATES = 3
-"""Significant digits of a learning rate."""
 FINDINGS = re.compile(r"^## Findings$.*?(?=^## What it cannot say$)", re.MULTILINE | re.DOTALL)
 """The sections of the board's README that stand below the table."""
 
@@ -31,7 +31,7 @@ class Line:
     method: str
     year: int
     numbers: Mapping[str, Number]
-    """By column of the board's tables of accuracy, clients and costs."""
+    """By column of the board's tables."""
     rates: Mapping[str, str]
     """By setting, the tuned learning rates as median [lowest, highest] over studies."""
     fine_rates: Mapping[str, str]
@@ -49,7 +49,7 @@ class Line:
     def accuracy(self) -> dict[str, Number]:
         """The accuracies by setting."""
         parts = ((key.partition("/"), number) for key, number in self.numbers.items())
-        return {setting: number for (setting, _, name), number in parts if name == "accuracy"}
+        return {setting: number for (setting, _, name), number in parts if name == ACCURACY}
 
 
 @dataclass(frozen=True)
@@ -83,28 +83,28 @@ class Leaderboard:
 def leaderboard(book: Book) -> Leaderboard | None:
     """Return the leaderboard, or None if the report has no board or the board no run."""
     sheets = {sheet.name: sheet for sheet in book.sheets if sheet.paper == BOARD}
-    first = sheets.get("table1")
-    measured: dict[str, dict[str, Number]] = {}
-    for name in ("table1", "table2", "table3"):
-        for number in sheets[name].numbers if name in sheets else ():
-            if number.measured:
-                measured.setdefault(number.row, {})[number.column] = number
-    if first is None or not any(number.measured for number in first.numbers):
+    first, measured = sheets.get(TABLES[0]), _measured(sheets)
+    if first is None or not measured:
         return None
-    lines = [_line(row, measured[row], book) for row in first.layout.rows if row in measured]
+    lines = [_line(row, numbers, book) for row, numbers in measured.items()]
     shown = {setting for line in lines for setting in line.accuracy}
-    keys = {each.key.partition("/")[::2]: each.label for each in first.layout.columns}
-    own = [setting for setting, name in keys if name == "rank"]
+    labels = {c.key.partition("/")[0]: c.label for c in first.layout.columns if c.group == ACCURACY}
+    settings = {setting: label for setting, label in labels.items() if setting in shown}
+    own = [s for s in settings if any(f"{s}/rank" in line.numbers for line in lines)]
     order = ["rank", "rank/frozen", *(f"{setting}/rank" for setting in own)]
+    lines.sort(key=lambda line: (*map(line.value, order), line.row))
     notes = FINDINGS.search(str(book.papers.get(BOARD, {}).get("notes", "")))
-    return Leaderboard(
-        sorted(lines, key=lambda line: (*map(line.value, order), line.row)),
-        {s: label for (s, name), label in keys.items() if name == "accuracy" and s in shown},
-        [setting for setting in own if setting in shown],
-        first,
-        sheets.get("fig1"),
-        notes[0] if notes and first.scale == "paper" else "",
-    )
+    written = notes[0] if notes and first.scale == "paper" else ""
+    return Leaderboard(lines, settings, own, first, sheets.get("fig1"), written)
+
+
+def _measured(sheets: Mapping[str, Sheet]) -> dict[str, dict[str, Number]]:
+    """Return our numbers by row and column."""
+    measured: dict[str, dict[str, Number]] = {}
+    for number in (n for name in TABLES if name in sheets for n in sheets[name].numbers):
+        if number.measured:
+            measured.setdefault(number.row, {})[number.column] = number
+    return measured
 
 
 def _line(row: str, numbers: Mapping[str, Number], book: Book) -> Line:
@@ -117,7 +117,7 @@ def _line(row: str, numbers: Mapping[str, Number], book: Book) -> Line:
     line = Line(row, method, int(facts.get("year") or 0), numbers, rates, fine_rates)
     for setting, number in line.accuracy.items():
         runs = [book.runs[cell] for cell in number.runs if cell in book.runs]
-        rates[setting] = middle(float(f"{_rate(run):.{RATES}g}") for run in runs)
+        rates[setting] = middle([_rate(run) for run in runs])
         fine = [run["hp"][o] * _rate(run) for o in multiples for run in runs if o in run["hp"]]
         fine_rates |= {setting: middle(fine)} if fine else {}
     return line
@@ -127,12 +127,11 @@ def _rate(run: Mapping[str, Any]) -> float:
     return float(run["recipe"]["training"]["lr"])
 
 
-def middle(values: Iterable[float]) -> str:
+def middle(values: Sequence[float]) -> str:
     """Return values as median [lowest, highest]."""
-    numbers = sorted(values)
-    if not numbers:
+    if not values:
         return ""
-    low, middle, high = (f"{v:.2g}" for v in (numbers[0], median(numbers), numbers[-1]))
+    low, middle, high = (f"{of(values):.2g}" for of in (min, median, max))
     return middle if low == high else f"{middle} [{low}, {high}]"
 
 

@@ -93,6 +93,13 @@ def test_who_harms_least_and_most() -> None:
     )
 
 
+def test_the_best_accuracy_for_the_bytes_is_named() -> None:
+    """FedOBP is dearer than Local and worse; FedAvg + FT is dearer than FedPURIN and worse."""
+    sent = {"Local": 0.0, "FedAvg": 100.0, "FedAvg + FT": 100.0, "FedPURIN": 40.0, "FedOBP": 50.0}
+    (said,) = findings.costs(board(runs=runs(MEANS).assign(traffic=lambda t: t["row"].map(sent))))
+    assert said.endswith("Local (0 KiB, 80.0 %) and FedPURIN (40 KiB, 85.2 %).")
+
+
 def test_what_tuning_is_worth_is_said_once_all_runs_as_printed_are_made() -> None:
     (said,) = findings.tuning(board())
     assert said == (
