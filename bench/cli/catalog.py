@@ -224,7 +224,7 @@ COLUMNS = {
 def _with_counts(facts: Facts) -> Facts:
     """Return the facts on an artefact with its cells per scale in words."""
     counts = {
-        scale: f"{count['done']} / {count['measured']} / {count['cells']}"
+        scale: f"{count['done']} / {count['committed']} / {count['cells']}"
         for scale, count in facts["scales"].items()
     }
     return {**facts, "artefact": f"{facts['paper']}/{facts['name']}", **counts}

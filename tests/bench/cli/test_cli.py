@@ -200,6 +200,9 @@ def test_artefacts_count_what_is_published_with_the_code(
     table = next(each for each in found if (each["paper"], each["name"]) == ("fedpurin", "table1"))
     desk = table["scales"]["desk"]
     assert desk["done"] == 0 < desk["committed"] <= desk["cells"]
+    shown = here(*asked[:-1])
+    assert shown.code == 0, shown.err
+    assert re.search(r"tests/table1 +table +0 / 0 / 8 ", shown.out)
 
 
 def test_runs_lists_what_is_stored_the_unreadable_too(
