@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from repfl.bench.grid.plan import Selection, plan
 from tests.bench.conftest import ROOT, Here
 from tests.bench.grid.test_plugins import as_before as as_before
 
@@ -61,3 +62,13 @@ def test_from_a_folder_and_a_module_to_a_table_of_seven_methods(
     assert (table["ours"] > 33).all()
     # runs on data of one's own are no toy runs
     assert "Runs: birds, 4 clients, 3 rounds" in (file.with_suffix(".md")).read_text()
+
+
+def test_the_grid_of_the_page_on_persons_can_be_planned(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "har.md").read_text(), re.DOTALL)
+    (path := tmp_path / "persons.toml").write_text(text)
+    planned = plan(Selection(files=[path]))
+    assert {(each.cell.method, each.cell.seed) for each in planned} == {
+        (method, seed) for method in ("local", "fedavg", "fedavg-ft") for seed in (0, 1, 2)
+    }
+    assert not any(each.skip for each in planned)
