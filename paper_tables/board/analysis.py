@@ -131,9 +131,6 @@ def of(column: str, runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["column"] == column]
 
 
-# -- runs ------------------------------------------------------------------------------------------
-
-
 def runs(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:
     """Return a row per finished run: accuracies in percent, and costs per client and round."""
     done = cells[cells["status"] == "done"]
@@ -208,9 +205,6 @@ def spread_of_trials(trials: pd.DataFrame) -> pd.Series:
     complete = trials["status"].ne("missing").groupby(keys[:2]).transform("all")
     grouped = trials["validation"].where(complete & (trials["status"] == "done")).groupby(keys)
     return (grouped.max() - grouped.min()).groupby(["row", "column"]).mean()
-
-
-# -- comparisons -----------------------------------------------------------------------------------
 
 
 def means(runs: pd.DataFrame, name: str, apart: Collection[str] = ()) -> pd.DataFrame:

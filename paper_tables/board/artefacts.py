@@ -89,20 +89,19 @@ def table2(evidence: Evidence) -> Table:
     )
 
 
-COSTS = (
-    Column("traffic", "sent and received per round", "", "KiB per client", 0, "low"),
-    Column("work", "multiply-adds per round", "", "millions per client", 1, "low"),
-    Column("seconds", "processor", "", "s per run", 0, best=None),
-    Column("memory", "peak memory", "", "MiB", 0, best=None),
-    Column("rounds", "rounds to 90 % of its best", "", "rounds", 1, "low"),
-    Column("spread", "spread over trials", "", "points", 1, "low"),
-)
-
-
 def table3(evidence: Evidence) -> Table:
     """Return costs, as means over recipes and studies."""
     board = Board(evidence)
-    spread = board.over(analysis.spread_of_trials(board.trials))
+    columns = (
+        Column("traffic", "sent and received per round", "", "KiB per client", 0, "low"),
+        Column("work", "multiply-adds per round", "", "millions per client", 1, "low"),
+        Column("seconds", "processor", "", "s per run", 0, best=None),
+        Column("memory", "peak memory", "", "MiB", 0, best=None),
+        Column("rounds", "rounds to 90 % of its best", "", "rounds", 1, "low"),
+    )
+    spread = Column("spread", "spread over trials", "", "points", 1, "low")
+    values: Values = {column: board.mean(column.key, board.runs) for column in columns}
+    values[spread] = board.over(analysis.spread_of_trials(board.trials))
     return _table(
         board,
         "table3",
@@ -113,10 +112,7 @@ def table3(evidence: Evidence) -> Table:
         " Processor seconds and memory were taken on machines of several kinds, some of them busy:"
         " differences below a half mean nothing. Rounds are scored in fives. Spread: from the worst"
         " to the best of the trials that came to an end, in validation accuracy.",
-        {
-            column: spread if column.key == "spread" else board.mean(column.key, board.runs)
-            for column in COSTS
-        },
+        values,
         findings.costs,
     )
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import pandas as pd
-
 from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import ALONE, Board
 
@@ -47,25 +45,21 @@ def accuracy(board: Board) -> Iterator[str]:
     """
     yield from leaders(board)
     for key, label in board.complete.items():
-        readings = {"frozen protocol": board.frozen, "with the addenda": board.compared}
-        led = [f"{name}: {_leader(analysis.of(key, runs))}" for name, runs in readings.items()]
+        led = []
+        for name, runs in {"frozen protocol": board.frozen, "addenda": board.compared}.items():
+            here = analysis.of(key, runs)
+            means = analysis.means(here, "value")["mean"].dropna()
+            if len(means):
+                near = analysis.near_first(here).sum() - 1
+                led.append(
+                    f"{name}: {means.idxmax()} has {means.max():.1f} %, the most of {len(means)}"
+                    f" methods ({near} not significantly different)"
+                )
         rows = analysis.differences(analysis.of(key, board.compared), ALONE).dropna()
         if len(rows):
-            above, below = (int((sign * rows["mean"] > rows["half"]).sum()) for sign in (1, -1))
-            led.append(f"of them {above} are significantly above {ALONE} and {below} below")
-        yield f"{label}, {'; '.join(text for text in led if not text.endswith(': '))}."
-
-
-def _leader(runs: pd.DataFrame) -> str:
-    """Return who leads in one recipe; empty if nothing has run."""
-    means = analysis.means(runs, "value")["mean"].dropna()
-    near = int(analysis.near_first(runs).sum()) - 1
-    return (
-        f"{means.idxmax()} has {means.max():.1f} %, the most of {len(means)} methods, and {near}"
-        f" {'is' if near == 1 else 'are'} not significantly different"
-        if len(means)
-        else ""
-    )
+            above, below = ((sign * rows["mean"] > rows["half"]).sum() for sign in (1, -1))
+            led.append(f"{above} are significantly above {ALONE} and {below} below")
+        yield f"{label}, {'; '.join(led)}."
 
 
 def clients(board: Board) -> Iterator[str]:

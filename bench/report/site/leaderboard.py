@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median
-from typing import Any
 
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import Book, Sheet
@@ -70,11 +69,6 @@ class Leaderboard:
         return [line for line in self.lines if "rank" in line.numbers]
 
     @property
-    def title(self) -> str:
-        """Return the finding."""
-        return self.sheet.findings[0] if self.sheet.findings else self.sheet.title
-
-    @property
     def baseline(self) -> Line | None:
         """Return the best row of fine-tuned FedAvg."""
         return next((line for line in self.compared if line.method == BASELINE), None)
@@ -117,14 +111,12 @@ def _line(row: str, numbers: Mapping[str, Number], book: Book) -> Line:
     line = Line(row, method, int(facts.get("year") or 0), numbers, rates, fine_rates)
     for setting, number in line.accuracy.items():
         runs = [book.runs[cell] for cell in number.runs if cell in book.runs]
-        rates[setting] = middle([_rate(run) for run in runs])
-        fine = [run["hp"][o] * _rate(run) for o in multiples for run in runs if o in run["hp"]]
+        lr = [float(run["recipe"]["training"]["lr"]) for run in runs]
+        rates[setting] = middle(lr)
+        pairs = [(run["hp"], rate) for run, rate in zip(runs, lr, strict=True)]
+        fine = [hp[option] * rate for option in multiples for hp, rate in pairs if option in hp]
         fine_rates |= {setting: middle(fine)} if fine else {}
     return line
-
-
-def _rate(run: Mapping[str, Any]) -> float:
-    return float(run["recipe"]["training"]["lr"])
 
 
 def middle(values: Sequence[float]) -> str:

@@ -50,10 +50,10 @@ def test_the_leader_is_named_and_those_that_are_not_significantly_different_coun
     """In both readings, and how many are significantly above and below local training."""
     first, digits = findings.accuracy(board())
     assert first == "FedPURIN ranks first of 5 equally tuned methods"
-    led = "FedPURIN has 85.2 %, the most of 5 methods, and 1 is not significantly different"
+    led = "FedPURIN has 85.2 %, the most of 5 methods (1 not significantly different)"
     assert digits == (
-        f"Digits, frozen protocol: {led}; with the addenda: {led};"
-        " of them 2 are significantly above Local and 1 below."
+        f"Digits, frozen protocol: {led}; addenda: {led};"
+        " 2 are significantly above Local and 1 below."
     )
 
 
@@ -66,7 +66,7 @@ def test_the_frozen_protocol_keeps_its_leader_beside_the_rows_that_addenda_added
         " protocol"
     )
     assert "frozen protocol: FedPURIN has 85.2 %, the most of 6 methods" in digits
-    assert "with the addenda: FedBABU, tuned rate has 93.0 %, the most of 7 methods" in digits
+    assert "addenda: FedBABU, tuned rate has 93.0 %, the most of 7 methods" in digits
 
 
 def test_every_row_that_an_addendum_added_is_planned_and_no_other_is_called_added() -> None:
