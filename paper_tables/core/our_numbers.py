@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 import pandas as pd
@@ -57,22 +57,33 @@ def gather(
     """Return our side of a table cell from the values of its finished cells; `floor` names the
     accuracy of a constant prediction.
     """
-    spread = intervals.spread(values)
     done = cells[[status == "done" for status in values_of(cells, "status")]]
+    return _about(cells, done, scale, floor) | _numbers(done, values, floor)
+
+
+def _about(cells: pd.DataFrame, done: pd.DataFrame, scale: str, floor: str) -> dict[str, Any]:
+    """Return what all numbers of some runs share."""
+    method = str(first(cells, "method", ""))
+    about = {"reason": why_missing(cells, scale), "scale": scale, "method": method}
+    if done.empty:  # most numbers have no run, and tables ask for thousands
+        return about | {"floor": nan, "tier": "", "runs": (), "chosen": ""}
+    return about | {
+        "floor": constant_floor(done, floor),
+        "tier": tier_of(cells),
+        "runs": tuple(values_of(done, "id")),
+        "chosen": chosen_text(values_of(done, "chosen", {})),
+    }
+
+
+def _numbers(done: pd.DataFrame, values: Sequence[float], floor: str) -> dict[str, Any]:
+    spread = intervals.spread(values)
     return {
         "ours": spread.mean,
         "std": spread.std,
         "seeds": spread.count,
         "low": spread.low,
         "high": spread.high,
-        "reason": why_missing(cells, scale),
-        "scale": scale,
-        "floor": constant_floor(done, floor),
-        "method": str(first(cells, "method", "")),
-        "tier": tier_of(cells),
-        "runs": tuple(values_of(done, "id")),
-        "chosen": chosen_text(values_of(done, "chosen", {})),
-        "by_seed": _by_seed(done, values, floor),
+        "by_seed": () if done.empty else _by_seed(done, values, floor),
     }
 
 
@@ -105,8 +116,9 @@ def from_rounds(
     cells = [cell for _, cell in done.iterrows()]
     rounds = evidence.rounds(list(done["id"]), *names) if cells else planned
     of_cells = [(cell, rounds[rounds["id"] == cell["id"]]) for cell in cells]
+    about = _about(planned, done, evidence.scale, "")
     return {
-        key: gather(planned, evidence.scale, [value(*each) for each in of_cells])
+        key: about | _numbers(done, [value(*each) for each in of_cells], "")
         for key, value in values.items()
     }
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from math import ceil, floor, isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -214,109 +214,94 @@ def _counted(planned: pd.DataFrame, kind: str) -> float:
     return float(floor(size * rest) if kind == "floor" else ceil((size - 1) * rest))
 
 
-def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Return claims on rounding, the abstract's share, and the 18 parameters of section V-D."""
-    ours, printed = (
-        frame.set_index(["row", "column"])["ours"],
-        frame.set_index(["row", "column"])["printed"],
-    )
-    settings = [(label, alpha) for label in DATASETS.values() for alpha in ALPHAS]
-    printed_counts, counted, masks = (
-        {setting: float(side[setting[0], f"{setting[1]}/{kind}"]) for setting in settings}
-        for side, kind in ((printed, "personal"), (ours, "personal"), (ours, "masks"))
-    )
-    sizes = {setting: float(ours[setting[0], "size"]) for setting in settings}
-    has_counts = all(isfinite(v) for v in counted.values())
-    bound = select(evidence.published, metric="personalization_ratio_upper_bound")
-    last = select(evidence.published, table="text V-D", setting="400 rounds")
-    first = "CIFAR-10", "0.1"
-    return (
-        _rounding(evidence.scale, printed_counts, counted, has_counts),
-        _masks(evidence.scale, counted, masks),
-        _share(evidence.scale, bound, (printed_counts, counted, sizes), has_counts),
-        claim(
-            "eighteen-parameters",
-            "With 400 rounds I_O needs 18 personal parameters on CIFAR-10",
-            counted[first] == stated(last) if isfinite(counted[first]) else None,
-            f"N (1 − q), rounded up, is {counted[first]:.0f}",
-            evidence.scale,
-            place="V-D",
-            printed=printed_counts[first] == stated(last),
-            sources=tuple(last["source"]),
-            exact=True,
-        ),
-    )
-
-
 Counts = Mapping[tuple[str, str], float]
 
 
-def _rounding(scale: str, printed: Counts, counted: Counts, has_counts: bool) -> Claim:
+def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
+    """Return claims on rounding, the abstract's share, and the 18 parameters of section V-D."""
+    cells = frame.set_index(["row", "column"])
+    settings = [(label, alpha) for label in DATASETS.values() for alpha in ALPHAS]
+    printed, counted, masks = (
+        {(label, alpha): float(cells[side][label, f"{alpha}/{kind}"]) for label, alpha in settings}
+        for side, kind in (("printed", "personal"), ("ours", "personal"), ("ours", "masks"))
+    )
+    sizes = {setting: float(cells["ours"][setting[0], "size"]) for setting in settings}
+    # without runs of the true models nothing is counted
+    complete = all(map(isfinite, counted.values()))
+    last = select(evidence.published, table="text V-D", setting="400 rounds")
+    said = partial(claim, scale=evidence.scale, exact=True)
+    eighteen = said(
+        "eighteen-parameters",
+        "With 400 rounds I_O needs 18 personal parameters on CIFAR-10",
+        counted["CIFAR-10", "0.1"] == stated(last) if complete else None,
+        f"N (1 − q), rounded up, is {counted['CIFAR-10', '0.1']:.0f}",
+        place="V-D",
+        printed=printed["CIFAR-10", "0.1"] == stated(last),
+        sources=tuple(last["source"]),
+    )
     wrong = [
         f"{label} Dir({alpha}) prints {printed[label, alpha]:.0f}"
-        for label, alpha in counted
+        for label, alpha in settings
         if printed[label, alpha] != counted[label, alpha]
     ]
-    detail = (
-        f"{len(counted) - len(wrong)} of {len(counted)} do; {'; '.join(wrong)} (README, 28)"
-        if has_counts
-        else "the runs of the true models are missing"
-    )
-    return claim(
+    rounding = said(
         "counts-follow",
         "The numbers of Table II follow from N and q, rounded up",
-        not wrong if has_counts else None,
-        detail,
-        scale,
+        not wrong if complete else None,
+        f"{len(counted) - len(wrong)} of {len(counted)} do; {'; '.join(wrong)} (README, 28)"
+        if complete
+        else MISSING,
         place="Table II",
-        exact=True,
         ours=True,
     )
-
-
-def _masks(scale: str, counted: Counts, masks: Counts) -> Claim:
-    finished = {setting: value for setting, value in masks.items() if isfinite(value)}
-    detail, answer = f"{len(finished)} of {len(counted)} settings have run", None
-    if len(finished) == len(counted):
-        equal = sum(value == counted[setting] for setting, value in finished.items())
-        gaps = [counted[setting] - value for setting, value in finished.items()]
-        answer = all(0 <= gap <= 1 for gap in gaps)
-        detail = (
-            f"{equal} of {len(finished)} settings; at most {max(gaps):g} entries fewer, where"
-            " scores tie at the quantile"
-        )
-    words = "Masks of real runs have N (1 − q) personal entries, rounded up"
-    return claim("masks-have-counts", words, answer, detail, scale, place="Table II", exact=True)
-
-
-def _share(
-    scale: str, rows: pd.DataFrame, numbers: tuple[Counts, Counts, Counts], has_counts: bool
-) -> Claim:
-    """Return the claim on the share; masks have whole entries, so one entry above it is no
-    exception.
-    """
-    printed, counted, sizes = numbers
-    bound = stated(rows) / 100
-    answer = in_print = None
-    detail = "the runs of the true models are missing"
-    if has_counts:
-        shares = {setting: 100 * counted[setting] / sizes[setting] for setting in counted}
-        top = max(shares, key=lambda setting: shares[setting])
-        answer = all(counted[setting] - 1 < bound * sizes[setting] for setting in counted)
-        in_print = all(printed[setting] - 1 < bound * sizes[setting] for setting in printed)
-        detail = (
-            f"at most {shares[top]:.5f} %, on {top[0]} at Dir({top[1]}): {counted[top]:.0f} of"
-            f" {sizes[top]:.0f}, 0.5 % to the entry (README, 15)"
-        )
-    words, source = "Fewer than 0.5 % of the parameters are personal", tuple(rows["source"])
-    return claim(
-        "share-below-half",
-        words,
+    answer, words = _masks(counted, masks)
+    in_masks = said(
+        "masks-have-counts",
+        "Masks of real runs have N (1 − q) personal entries, rounded up",
         answer,
-        detail,
-        scale,
+        words,
+        place="Table II",
+    )
+    bound = select(evidence.published, metric="personalization_ratio_upper_bound")
+    # masks have whole entries, so one entry above the share is no exception
+    ours, theirs = (
+        all(side[setting] - 1 < stated(bound) / 100 * sizes[setting] for setting in settings)
+        if complete
+        else None
+        for side in (counted, printed)
+    )
+    share = said(
+        "share-below-half",
+        "Fewer than 0.5 % of the parameters are personal",
+        ours,
+        _largest(counted, sizes) if complete else MISSING,
         place="Abstract",
-        printed=in_print,
-        sources=source,
-        exact=True,
+        printed=theirs,
+        sources=tuple(bound["source"]),
+    )
+    return rounding, in_masks, share, eighteen
+
+
+MISSING = "the runs of the true models are missing"
+
+
+def _masks(counted: Counts, masks: Counts) -> tuple[bool | None, str]:
+    """Return whether masks have as many entries as were counted, but for ties, and how many do."""
+    finished = {setting: value for setting, value in masks.items() if isfinite(value)}
+    if len(finished) < len(counted):
+        return None, f"{len(finished)} of {len(counted)} settings have run"
+    gaps = [counted[setting] - value for setting, value in finished.items()]
+    words = (
+        f"{gaps.count(0)} of {len(gaps)} settings; at most {max(gaps):g} entries fewer, where"
+        " scores tie at the quantile"
+    )
+    return all(0 <= gap <= 1 for gap in gaps), words
+
+
+def _largest(counted: Counts, sizes: Counts) -> str:
+    """Return the largest share in words."""
+    top = max(counted, key=lambda setting: counted[setting] / sizes[setting])
+    return (
+        f"at most {100 * counted[top] / sizes[top]:.5f} %, on {top[0]} at Dir({top[1]}):"
+        f" {counted[top]:.0f} of {sizes[top]:.0f}, 0.5 % to the entry (README, 15)"
     )

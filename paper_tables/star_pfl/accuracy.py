@@ -5,12 +5,13 @@ from __future__ import annotations
 from math import isfinite
 
 import pandas as pd
-from scipy.special import beta, stdtrit
+from scipy.special import beta
 
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, folded
 from repfl.paper_tables.core.result import Claim, Table, claim
+from repfl.paper_tables.core.statistics.intervals import spread
 from repfl.paper_tables.core.tables import Place
 from repfl.paper_tables.star_pfl.settings import (
     ALPHAS,
@@ -78,23 +79,18 @@ def check(numbers: pd.DataFrame, scale: str) -> Claim:
     """
     value = numbers.set_index(["quantity", "round", "seed"])["value"]
     gains = value["accuracy, with the check"] - value["accuracy, without the check"]
-    by_round = gains.groupby("round").agg(["mean", "sem", "count"])
-    half = by_round["sem"] * stdtrit(by_round["count"] - 1, 0.975)
-    answers = [
-        None if abs(mean) <= width else bool(mean > 0)
-        for mean, width in zip(by_round["mean"], half, strict=True)
-    ]
+    by_round = {round_: spread(list(each)) for round_, each in gains.groupby("round")}
+    answers = [None if each.low <= 0 <= each.high else each.mean > 0 for each in by_round.values()]
     rounds_words = ", ".join(
-        f"round {round_} {mean:+.2f} ± {width:.2f}"
-        for round_, mean, width in zip(by_round.index, by_round["mean"], half, strict=True)
+        f"round {round_} {each.mean:+.2f} ± {each.high - each.mean:.2f}"
+        for round_, each in by_round.items()
     )
-    seeds = int(by_round["count"].min())
+    seeds = min(each.count for each in by_round.values())
     return claim(
         "check-keeps-accuracy",
         "On Fashion-MNIST at the reduced scale: the stability check keeps accuracy from falling",
         False if False in answers else None if None in answers else True,
-        f"points with the check minus without, 95 % intervals over {int(by_round['count'].max())}"
-        f" seeds: {rounds_words}",
+        f"points with the check minus without, 95 % intervals over {seeds} seeds: {rounds_words}",
         scale,
         place="3.3",
         seeds=seeds,

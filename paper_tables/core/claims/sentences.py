@@ -23,7 +23,8 @@ more_than = 0                    # is above this (the default)
   of the published one (`{ metric = "margin" }`). Ours may miss it by `tolerance`, printed numbers
   by `rounding`.
 * `least` says how many contrasts have to be met, of all or of `each` "row", "over" or "column".
-* `parts = [{...}, {...}]` has several of these in one claim; all have to be met.
+* `parts = [{...}, {...}]` has several of these in one claim, and what they share beside them; all
+  have to be met.
 * `ours = true` marks a check that the paper does not state.
 """
 
@@ -183,7 +184,8 @@ def _sentence(
         raise PaperError(f"unknown {', '.join(sorted(unknown))}; valid: {', '.join(sorted(CLAIM))}")
     groups: list[list[Contrast]] = []
     sources: list[str] = []
-    for part in entry.get("parts", [entry]):
+    shared = {name: value for name, value in entry.items() if name in PART}
+    for part in ({**shared, **each} for each in entry.get("parts", [{}])):
         kind = next((name for name in BOUNDS if name in part), "more_than")
         bound, found = _bound(part.get(kind, 0.0), published)
         sources += found
