@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -164,30 +164,43 @@ def _contract(
         if promise not in by_name:
             raise unknown("promise", promise, by_name)
     names = [entry(name).name for name in names] or sorted(methods())
-    broken = 0
-    for name in names:
-        counts = Counter[str]()
-        with waiting(f"{name}: the contract") as status:
-            for promise, case, wrong in contract.check(
-                name, [by_name[each] for each in promises], model, recipe
-            ):
-                situation = f"{case.where}, participation {case.participation:g}"
-                status.update(f"{name}: {promise} ({situation}) ...")
-                broken += bool(wrong)
-                counts[wrong] += 1
-                if counts[wrong] == 1 if wrong else len(names) == 1:
-                    verdict = f"BROKEN  {name}" if wrong else f"kept    {name}"
-                    end = f": {wrong}" if wrong else ""
-                    print(f"{verdict}: {promise} ({situation}){end}", flush=True)
-        for case in () if counts.keys() - {""} else contract.situations(name, model, recipe):
-            if note := contract.vacuous(case):
-                help_ = "--model NAME or --recipe NAME keeps the contract on yours"
-                print(f"warning {name}: on {case.where}, {note}; {help_}")
-        for wrong, count in counts.items():
-            if wrong and count > 1:
-                print(f"        {name}: {count - 1} x more: {wrong}")
+    kept = [by_name[each] for each in promises]
+    broken = sum(_broken(name, kept, model, recipe, alone=len(names) == 1) for name in names)
     print(f"{len(names)} method{'s' * (len(names) != 1)}, {broken} broken promises")
     return FINDING if broken else FINE
+
+
+def _broken(
+    name: str,
+    promises: Sequence[Any],
+    model: str | None,
+    recipe: tuple[str, Recipe] | None,
+    *,
+    alone: bool,
+) -> int:
+    """Check the contract of one method, print what it breaks, and if it is alone what it keeps;
+    return how often it breaks a promise.
+    """
+    from repfl.bench.check import contract
+
+    counts = Counter[str]()
+    with waiting(f"{name}: the contract") as status:
+        for promise, case, wrong in contract.check(name, promises, model, recipe):
+            situation = f"{case.where}, participation {case.participation:g}"
+            status.update(f"{name}: {promise} ({situation}) ...")
+            counts[wrong] += 1
+            if wrong and counts[wrong] == 1:
+                print(f"BROKEN  {name}: {promise} ({situation}): {wrong}", flush=True)
+            elif alone and not wrong:
+                print(f"kept    {name}: {promise} ({situation})", flush=True)
+    for case in () if counts.keys() - {""} else contract.situations(name, model, recipe):
+        if note := contract.vacuous(case):
+            help_ = "--model NAME or --recipe NAME keeps the contract on yours"
+            print(f"warning {name}: on {case.where}, {note}; {help_}")
+    for wrong, count in counts.items():
+        if wrong and count > 1:
+            print(f"        {name}: {count - 1} x more: {wrong}")
+    return counts.total() - counts[""]
 
 
 # -- the gate --------------------------------------------------------------------------------------
