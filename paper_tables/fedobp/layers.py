@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil, nan
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import forms
+from repfl.paper_tables.core.claims.sentences import in_words
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import select, stated
@@ -65,27 +68,22 @@ def shares(evidence: Evidence) -> pd.DataFrame:
     """Column, layer, round, count and share of all personal entries; rounds in which nobody has any
     are left out.
     """
-    parts = []
-    for short in DATASETS:
-        done = pick(evidence, row=OURS, column=key(short), done=True)
-        if done.empty:
-            continue
-        rounds = evidence.rounds([str(done["id"].iloc[0])], NOTE, f"{NOTE}/")
-        notes = rounds[rounds["name"].str.startswith(f"{NOTE}/")]
-        whole = rounds[rounds["name"] == NOTE].set_index("round")["value"]
-        for name, line in notes.groupby("name", sort=False):
-            count = line.set_index("round")["value"].sort_index()
-            share = (count / whole).where(whole > 0).dropna()
-            frame = pd.DataFrame(
-                {
-                    "round": share.index,
-                    "count": count[share.index].to_numpy(),
-                    "share": share.to_numpy(),
-                }
-            )
-            parts.append(frame.assign(column=short, layer=str(name).rsplit("/", 1)[1]))
-    fields = ["column", "layer", "round", "count", "share"]
-    return pd.concat(parts, ignore_index=True)[fields] if parts else pd.DataFrame(columns=fields)
+    shorts = {key(short): short for short in DATASETS}
+    cells = pick(evidence, row=OURS, done=True).drop_duplicates("column")
+    cells = cells.loc[cells["column"].isin(list(shorts)), ["id", "column"]]
+    rounds = cells.merge(evidence.rounds(list(cells["id"]), NOTE, f"{NOTE}/"), on="id")
+    whole = rounds[(rounds["name"] == NOTE) & (rounds["value"] > 0)].drop(columns=["id", "name"])
+    layers = rounds[rounds["name"] != NOTE].rename(columns={"value": "count"})
+    data = layers.merge(whole, on=["column", "round"])
+    return pd.DataFrame(
+        {
+            "column": data["column"].map(shorts),
+            "layer": data["name"].str.rpartition("/")[2] if len(data) else [],
+            "round": data["round"],
+            "count": data["count"],
+            "share": data["count"] / data["value"],
+        }
+    )
 
 
 def filed_rows(evidence: Evidence, unit: str) -> pd.DataFrame:
@@ -150,49 +148,41 @@ RANGE = "personalized_share_in_"
 
 def late_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """Return one claim per row of the text that states a range of shares."""
-    rows = select(evidence.published, table="text V-F")
+    rows, filed = select(evidence.published, table="text V-F"), filed_rows(evidence, "fraction")
     rows = rows[rows["metric"].str.startswith(RANGE)]
-    names = {printed: short for short, printed in PRINTED.items()}
-    return tuple(_late(evidence, data, rows.loc[[index]], names) for index in rows.index)
+    return tuple(_late(evidence.scale, data, row, filed) for row in rows.to_dict("records"))
 
 
-def _late(
-    evidence: Evidence, data: pd.DataFrame, rows: pd.DataFrame, names: dict[str, str]
-) -> Claim:
-    row = rows.iloc[0]
-    layer = str(row["metric"]).removeprefix(RANGE)
-    low, high = (float(part) for part in str(row["mean"]).split("-"))
-    shorts = {dataset: names[dataset] for dataset in str(row["dataset"]).split(";")}
-    filed = files(evidence)[layer]
-    ours = {DATASETS[short]: late(data, short, layer) for short in shorts.values()}
-    theirs = {DATASETS[short]: float(filed.get(dataset, nan)) for dataset, short in shorts.items()}
-    where = "classifier" if layer == "classifier" else "first convolution"
-    stored = filed_rows(evidence, "fraction")
-    stored = stored[(stored["metric"] == row["metric"]) & stored["dataset"].isin(list(shorts))]
+def _late(scale: str, data: pd.DataFrame, row: Mapping[Any, Any], filed: pd.DataFrame) -> Claim:
+    layer, datasets = row["metric"].removeprefix(RANGE), row["dataset"].split(";")
+    low, high = map(float, row["mean"].split("-"))
+    shorts = [short for dataset in datasets for short, name in PRINTED.items() if name == dataset]
+    stored = filed[(filed["metric"] == row["metric"]) & filed["dataset"].isin(datasets)]
+    values = stored.set_index("dataset")["value"].astype(float)
+    ours = {DATASETS[short]: late(data, short, layer) for short in shorts}
+    theirs = {DATASETS[short]: float(values.get(PRINTED[short], nan)) for short in shorts}
+    where = CLASSIFIER if layer == CLASSIFIER else "first convolution"
     return claim(
-        f"late-{layer}-{'-'.join(shorts.values())}",
+        f"late-{layer}-{'-'.join(shorts)}",
         f"On {' and '.join(ours)} the {where} ends at {low:g} to {high:g} of the personal"
         " parameters (to one decimal)",
         _inside(ours, low, high) if all(v == v for v in ours.values()) else None,
         f"last quarter of the rounds (1 seed): {_in_words(ours)}; the authors' files:"
         f" {_in_words(theirs)}",
-        evidence.scale,
+        scale,
         place="V-F",
         printed=_inside(theirs, low, high),
-        sources=(*rows["source"], *stored["source"]),
+        sources=(row["source"], *stored["source"]),
     )
 
 
-def _inside(values: dict[str, float], low: float, high: float) -> bool:
+def _inside(values: Mapping[str, float], low: float, high: float) -> bool:
     """Return whether all values, rounded to one decimal as the range is, lie in it."""
     return all(low <= round(value, 1) <= high for value in values.values())
 
 
-def _in_words(values: dict[str, float]) -> str:
-    return ", ".join(
-        f"{dataset} {'not run' if value != value else format(value, '.2f')}"
-        for dataset, value in values.items()
-    )
+def _in_words(values: Mapping[str, float]) -> str:
+    return in_words(values).replace("not known", "not run")
 
 
 def fixed(evidence: Evidence) -> Claim:

@@ -49,7 +49,8 @@ def fig4(evidence: Evidence) -> Figure:
 def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
     cells = evidence.cells[evidence.cells["column"] == short]
     labels = list(dict.fromkeys(cells["row"]))
-    data = forms.accuracy_curves(evidence, labels, [short], "post_agg/mean")
+    runs = forms.run_curves(evidence, labels, [short], "post_agg/mean")
+    data = forms.mean_curves(runs, labels, [short])
     epochs = {label: per_round(evidence, label, short) for label in labels}
     data = data.assign(work=data["round"] * data["label"].map(epochs))
     metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
@@ -64,7 +65,7 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         lambda sheet: draw_curves(sheet, data, labels, shown),
         data,
         notes=(INFERRED, WORK, *scale_note(evidence), *forms.missing(evidence, labels, [short])),
-        claims=(*claims(evidence, name, short), stability(evidence, short)),
+        claims=(*claims(evidence, name, short), stability(runs, short, evidence.scale)),
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
             " client-epochs, one line per method."
@@ -107,15 +108,14 @@ def draw_curves(
     return canvas
 
 
-def stability(evidence: Evidence, short: str) -> Claim:
+def stability(runs: pd.DataFrame, short: str, scale: str) -> Claim:
     """Section III-B: “superior stability”."""
     text = (
         f"PFedDST is more stable than the baselines on {DATASETS[short]} (smallest change between"
         " scored rounds)"
     )
-    runs = forms.run_curves(evidence, METHODS, [short], "post_agg/mean")
     rivals = [name for name in METHODS if name not in (OURS, "FedBABU")]  # scored now and then
-    words = f"stable-on-{short}", text, "III-B", evidence.scale
+    words = f"stable-on-{short}", text, "III-B", scale
     return shared_claims.smoothest(runs, {short: DATASETS[short]}, rivals, OURS, words)
 
 
