@@ -19,7 +19,7 @@ from repfl.algorithms.engine.params import columns, true_slices, write_columns
     ),
     year=2017,
     family="global",
-    sends="the whole model down and up; BN statistics only where the recipe averages them",
+    sends="the whole model down and up; BN statistics only if the recipe averages them",
 )
 class FedAvg(Method[Chosen]):
     """Every client starts from one model; the server averages what comes back, weighted as the

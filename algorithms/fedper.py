@@ -30,7 +30,7 @@ Personal = TypeVar("Personal", bound=HasNewcomer)
 
 @hyperparameters
 class HP:
-    """Who a client is before it has taken part."""
+    """What a client has before it takes part."""
 
     newcomer: Newcomer = param(
         "initial",

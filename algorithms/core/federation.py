@@ -218,7 +218,7 @@ class Federation:
         nothing is sent  [D] or [K, D] -> [K, D].
 
         `mask` ([D] or [K, D], default: `communicated`) says which entries travel, `code` how their
-        positions are encoded where the receiver cannot know them ("none", "bitmap", "index" or
+        positions are encoded if the receiver cannot derive them ("none", "bitmap", "index" or
         "shorter"), `domain` [D] which entries could travel, `scalars` how many further numbers go
         along.
         """

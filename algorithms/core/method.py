@@ -114,7 +114,7 @@ class Method(ABC, Generic[Chosen]):
 
     @classmethod
     def chosen_by(cls, hp: Any) -> type[Method[Any]]:
-        """Return the class that runs these hyper-parameters: a subclass, where a switch asks for
+        """Return the class that runs these hyper-parameters: a subclass if a switch asks for
         another algorithm, such as that of published code.
         """
         return cls
