@@ -66,7 +66,21 @@ def figure(key: forms.Key, title: str, evidence: Evidence) -> Figure:
     )
     curve = f"{point}/{'pooled' if average == 'pooled' else 'mean'}"
     what = f"Accuracy by round ({curve}); bands span the seeds."
-    return forms.by_round(evidence, key, title, what, rows=labels, columns=columns, curve=curve)
+    data = forms.accuracy_curves(evidence, labels, [column.key for column in columns], curve)
+    return forms.by_round(
+        evidence, key, title, what, rows=labels, columns=columns, data=data, notes=_once(data)
+    )
+
+
+def _once(curves: pd.DataFrame) -> Iterator[str]:
+    """Yield which lines are a single mark beside others that are not."""
+    rounds = curves.groupby(["label", "column"])["round"].nunique()
+    single = rounds[rounds == 1].index.get_level_values("label")
+    if len(single) and (rounds > 1).any():
+        yield (
+            f"Scored in one round alone, a single mark: {', '.join(dict.fromkeys(single))};"
+            " evaluation.finetuned_every scores fine-tuned models more often."
+        )
 
 
 def _chosen(evidence: Evidence, columns: Sequence[Column]) -> Iterator[str]:

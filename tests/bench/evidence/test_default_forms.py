@@ -7,11 +7,13 @@ import re
 import shlex
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import repfl
 from repfl.bench.cli.main import call
 from repfl.bench.grid import plugins
+from repfl.paper_tables.core import default_forms
 from tests.bench.conftest import FAULTY, GRID
 
 LATE = "newcomers = { share = 0.3, samples = 9, epochs = 2 }"
@@ -90,3 +92,15 @@ def test_the_command_of_an_artefact_says_all_that_it_needs(folder: Path) -> None
         "--plugin": str(FAULTY),
         "--results": str(folder.parent / "results"),
     }
+
+
+def test_a_line_of_one_round_beside_others_is_named() -> None:
+    rows = [("FedAvg", 1), ("FedAvg", 2), ("fine-tuned", 2)]
+    curves = pd.DataFrame(
+        [(label, "two", n) for label, n in rows], columns=["label", "column", "round"]
+    )
+    (note,) = default_forms._once(curves)
+    assert note.startswith("Scored in one round alone, a single mark: fine-tuned; evaluation.fine")
+    assert list(default_forms._once(curves.iloc[:2])) == []
+    assert list(default_forms._once(curves.iloc[2:])) == []
+    assert list(default_forms._once(curves.iloc[:0])) == []
