@@ -18,8 +18,11 @@ from typing import Any
 import pytest
 
 from repfl.bench.cli.main import call
+from repfl.bench.errors import UserError
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.attempt import run_task
 from repfl.bench.run.executors import processes
@@ -44,7 +47,7 @@ training = { rounds = 2, epochs = 1, batch = 10, lr = 0.1 }
 
 [recipes.three]
 inherit = "two"
-label = "three clients"
+label = "three [/] <i>$ a|b"
 clients = 3
 
 [scales.smoke]
@@ -65,6 +68,7 @@ rows = [{ label = "FedAvg", method = "fedavg" }]
 recipes = ["two"]
 """
 
+COMMITTED = {"commit": "c" * 40, "dirty": False}
 RECIPE: dict[str, Any] = {
     "dataset": "digits",
     "model": "tiny",
@@ -87,12 +91,60 @@ def task(
     return Task(build_cell(method, hp or {}, recipe(**changes), seed), "repfl run --cell test")
 
 
+def refusal(call: Callable[[], object]) -> str:
+    """The one line with which wrong input is refused."""
+    with pytest.raises(UserError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def says(line: str, words: str) -> None:
+    """Fail unless a line has all words, which are separated by ` | `."""
+    assert [word for word in words.split(" | ") if word not in line] == [], line
+
+
+Planning = Callable[..., list[Planned]]
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Planning:
+    """Plans a grid file with a text, one of its artefacts or all."""
+
+    def write(text: str = GRID, artefact: str = "", **selection: Any) -> list[Planned]:
+        path = tmp_path / "tests.toml"
+        path.write_text(text)
+        artefacts = [f"tests/{artefact}"] if artefact else []
+        return plan(Selection(**{"files": [path], "artefacts": artefacts, **selection}))
+
+    return write
+
+
 @pytest.fixture
 def grid(tmp_path: Path) -> Path:
     """A grid file of eight planned cells, two of them twice."""
     path = tmp_path / "tests.toml"
     path.write_text(GRID)
     return path
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of that grid, as they were committed at a known state of the code."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "tests.toml").write_text(GRID)
+    where = ["--grid", str(folder / "tests.toml"), "--results", str(folder / "r")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("repfl.bench.store.provenance.commit", lambda: COMMITTED)
+        assert call(["run", *where, "--executor", "inline"]) == 0
+    return folder / "r"
+
+
+@pytest.fixture
+def results(finished: Path, tmp_path: Path) -> Path:
+    """A copy of them, in which a test may write what it likes."""
+    shutil.copytree(finished, tmp_path / "r")
+    return tmp_path / "r"
 
 
 @pytest.fixture

@@ -1,36 +1,16 @@
-"""Grid files: what they mean, and how the wrong ones are refused with file and line."""
+"""Grid files: which cells they stand for. How wrong ones are refused is in test_wrong_input."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from repfl.bench.errors import UserError
-from repfl.bench.grid.grid import Grid
+from repfl.bench.grid.grid import Grid, read
 from repfl.bench.grid.plan import Selection, plan
-from tests.bench.conftest import GRID
+from tests.bench.conftest import GRID, ROOT, Planning
 
-
-def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "tests.toml"
-    path.write_text(text)
-    return path
-
-
-def refused(tmp_path: Path, text: str) -> str:
-    """Return the one line with which a grid is refused when it is planned."""
-    with pytest.raises(UserError) as caught:
-        plan(Selection(files=[write(tmp_path, text)]))
-    said = str(caught.value)
-    assert "\n" not in said
-    assert "tests.toml:" in said
-    return said
-
-
-def test_scales_change_recipes_and_hyperparameters(tmp_path: Path) -> None:
-    scale = """
+SCALE = """
 [scales.desk]
 seeds = [5]
 recipe = { training = { rounds = 7 }, clients = 4 }
@@ -51,19 +31,19 @@ rows = [{ label = "for this scale alone", method = "fedpurin", hp = { beta = 9 }
 recipes = ["two"]
 scales = ["desk"]
 """
-    planned = plan(
-        Selection(files=[write(tmp_path, GRID + scale)], scale="desk", artefacts=["tests/table2"])
-    )
-    assert [(item.column, item.cell.recipe.clients, item.cell.seed) for item in planned] == [
+
+
+def test_scales_change_recipes_and_hyperparameters(planned: Planning) -> None:
+    items = planned(GRID + SCALE, "table2", scale="desk")
+    assert [(item.column, item.cell.recipe.clients, item.cell.seed) for item in items] == [
         ("two", 4, 8),
         ("three", 6, 8),
         ("two", 4, 5),
     ]
-    assert [item.cell.hp.beta for item in planned] == [3, 3, 9]
-    assert planned[0].cell.hp.tau == 0.2
-    assert planned[0].cell.recipe.training.rounds == 7
-    assert planned[0].cell.recipe.training.batch == 10
-    assert planned[0].cell.recipe.evaluation.tallies == ("mask",)
+    assert [item.cell.hp.beta for item in items] == [3, 3, 9]
+    cell = items[0].cell
+    assert (cell.hp.tau, cell.recipe.evaluation.tallies) == (0.2, ("mask",))
+    assert (cell.recipe.training.rounds, cell.recipe.training.batch) == (7, 10)
 
 
 CHILDREN = """
@@ -87,7 +67,8 @@ unset = ["newcomers", "partition.val_share"]
 
 
 def test_a_child_changes_replaces_or_unsets_what_it_inherits(tmp_path: Path) -> None:
-    grid = Grid(write(tmp_path, GRID + CHILDREN))
+    (tmp_path / "tests.toml").write_text(GRID + CHILDREN)
+    grid = Grid(tmp_path / "tests.toml")
     changed, replaced, fewer, whole = (
         grid.recipe(name, "smoke") for name in ("changed", "replaced", "fewer", "complete")
     )
@@ -99,64 +80,7 @@ def test_a_child_changes_replaces_or_unsets_what_it_inherits(tmp_path: Path) -> 
     assert (fewer.newcomers, fewer.partition.val_share, fewer.partition.seed) == (None, None, 3)
 
 
-@pytest.mark.parametrize(
-    ("rule", "options", "words"),
-    [
-        ("iid", "test_share = 0.2", "test_share .*: leave it out"),
-        ("client-dirichlet", "alpha = 1, train = 100000", "train = 100,000 is more per client"),
-        ("class-dirichlet", "alpha = 1, minimum = 9000", "need more than the"),
-        ("domain", "", "needs a dataset with domains"),
-        ("class-shards", "classes = 3", "must be a multiple of the 10"),
-        ("n-cls", "classes = 11", "cannot hold 11 of 10 classes"),
-    ],
-)
-def test_a_plan_refuses_cells_that_cannot_run(
-    tmp_path: Path, rule: str, options: str, words: str
-) -> None:
-    partition = f'partition = {{ rule = "{rule}", options = {{ {options} }} }}'
-    assert re.search(words, refused(tmp_path, re.sub("partition = .*", partition, GRID, count=1)))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("year = 2026", "year = ", ["tests.toml:3:"]),
-        ("year = 2026", "year = 'x'", ["tests.toml: year = 'x'", "valid integer"]),
-        ("[scales.smoke]", "[scales.smok]", ["smok"]),
-        ('kind = "table"', 'kind = "tabel"', ["table1.kind = 'tabel'", "'table' or 'figure'"]),
-        ('inherit = "two"', 'inherit = "tow"', ["unknown recipe 'tow'", "two"]),
-        ('inherit = "two"', 'inherit = "three"', ["inherits from itself"]),
-        ("seeds = [0, 1]", "seeds = [-1]", ["seeds.0 = -1", "greater than or equal to 0"]),
-        ("seeds = [0, 1]", "seeds = []", ["seeds"]),
-        ("seeds = [0, 1]", f"seeds = [{10**20}]", ["seeds.0 = 1000", "less than 4294967296"]),
-        ("batch = 10", "batch_size = 10", ["unknown field 'training.batch_size'", "mean batch"]),
-        ('"three"]', '"thre"]', ["unknown recipe 'thre'", "three"]),
-        ('method = "fedavg"', 'method = "fedavgg"', ["unknown method 'fedavgg'", "FedAvg"]),
-        ("clients = 2", "clients = 2\nclints = 3", ["unknown field 'clints'", "clients"]),
-        ("lr = 0.1", "lr = 1979-05-27", ["tests.toml"]),
-        ("alpha = 0.5", "alpha = -0.5", ["alpha"]),
-        ('like = "tuned"', 'like = "tund"', ["short.cells.0.like: unknown rows 'tund'"]),
-        ('columns = "both"', 'columns = "bot"', ["unknown columns 'bot'", "both"]),
-        ('like = "short"', 'like = "shrt"', ["unknown artefact 'shrt'", "short"]),
-        ('like = "short"', 'like = "same"', ["like another"]),
-        ('both = ["two", "three"]', 'both = ["two", "tree"]', ["unknown recipe 'tree'", "three"]),
-        ("{ beta = 7 }, three", "{ beta = 7 }, tree", ["unknown recipe 'tree'", "three"]),
-        ('only = ["t*o"]', 'only = ["x*"]', ["only.x*: unknown recipe 'x*'"]),
-        ('"t*" = {', '"x*" = {', ["unknown recipe 'x*'"]),
-        ("β = {beta}, τ = {tau}", "β = {beta}", ["two rows are called 'β = 2'"]),
-        ('columns = "both"', "", ["needs rows (or like) and recipes"]),
-    ],
-)
-def test_wrong_grids_are_refused_with_file_and_place(
-    tmp_path: Path, old: str, new: str, words: list[str]
-) -> None:
-    text = GRID + SHORT
-    assert old in text
-    said = refused(tmp_path, text.replace(old, new, 1))
-    assert all(word in said for word in words), said
-
-
-SHORT = """
+SHORTHANDS = """
 [columns]
 both = ["two", "three"]
 [rows]
@@ -201,15 +125,107 @@ like = "short"
 
 @pytest.mark.parametrize("scale", ["smoke", "desk"])
 def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(
-    tmp_path: Path, scale: str
+    planned: Planning, scale: str
 ) -> None:
-    path = write(tmp_path, GRID + SHORT)
     found: dict[str, list[tuple[str, str, str]]] = {}
-    for item in plan(Selection(files=[path], scale=scale)):
+    for item in planned(GRID + SHORTHANDS, scale=scale):
         found.setdefault(item.artefact, []).append((item.cell.id, item.row, item.column))
-    assert found["short"] == found["same"]
-    assert found["short"] == found["long"]
+    assert found["short"] == found["same"] == found["long"]
     assert len(set(found["long"])) == {"smoke": 12, "desk": 3}[scale]
+
+
+EACH = """
+[recipes."two-{alpha}-{clients}"]
+each = { alpha = [0.1, 1.0], clients = [2, 3] }
+inherit = "two"
+label = "{clients} clients at {alpha}"
+printed = { dataset = "Digits", setting = "alpha={alpha}" }
+clients = "{clients}"
+partition = { options = { alpha = "{alpha}" } }
+[recipes.child]
+inherit = "two-0.1-3"
+[recipes.written-out]
+inherit = "two"
+clients = 3
+partition = { options = { alpha = 0.1 } }
+[artefacts.each]
+kind = "table"
+title = "T"
+[[artefacts.each.cells]]
+rows = [{ label = "FedAvg", method = "fedavg" }]
+recipes = ["two-0.1-3", "written-out", "child"]
+seeds = [0]
+"""
+
+
+def test_a_recipe_that_is_written_once_for_several_values(
+    planned: Planning, tmp_path: Path
+) -> None:
+    assert len({item.cell.id for item in planned(GRID + EACH, "each")}) == 1
+    grid = Grid(tmp_path / "tests.toml")
+    for alpha in (0.1, 1.0):
+        for clients in (2, 3):
+            name = f"two-{alpha}-{clients}"
+            recipe = grid.recipe(name, "smoke")
+            assert (recipe.clients, recipe.partition.options["alpha"]) == (clients, alpha)
+            assert grid.label(name) == f"{clients} clients at {alpha}"
+            assert grid.file.recipes[name].printed["setting"] == f"alpha={alpha}"
+    assert grid.file.recipes["child"].printed == {}
+
+
+# -- sweeps ----------------------------------------------------------------------------------------
+
+SWEPT = """
+[artefacts.rates]
+kind = "table"
+title = "T"
+[[artefacts.rates.cells]]
+rows = [{ label = "{training.lr}, {tau}", method = "fedpurin" }]
+sweep = { training.lr = [0.1, 0.01], tau = [0.2, 0.5] }
+recipes = ["two"]
+"""
+SPREAD = """
+[artefacts.spread]
+kind = "table"
+title = "T"
+[[artefacts.spread.cells]]
+rows = [{ label = "FedAvg", method = "fedavg", recipe = { training = { epochs = 3 } } }]
+across = { "partition.options.alpha" = [0.1, 1.0], recipe.clients = [2, 4] }
+recipes = ["two"]
+seeds = [0]
+"""
+
+
+def test_a_sweep_takes_fields_of_the_recipe_beside_hyperparameters(planned: Planning) -> None:
+    items = planned(GRID + SWEPT, "rates")
+    assert len(items) == len({item.cell.id for item in items}) == 8
+    found = {(item.row, item.cell.recipe.training.lr, item.cell.hp.tau) for item in items}
+    assert found == {(f"{lr}, {tau}", lr, tau) for lr in (0.1, 0.01) for tau in (0.2, 0.5)}
+    # it stands above what a scale changes
+    scale = "[scales.desk]\nseeds = [5]\nrecipe = { training = { lr = 0.5, rounds = 7 } }\n"
+    items = planned(GRID + SWEPT + scale, "rates", scale="desk")
+    trainings = [item.cell.recipe.training for item in items]
+    assert {(each.lr, each.rounds) for each in trainings} == {(0.1, 7), (0.01, 7)}
+
+
+def test_what_goes_across_makes_columns_that_say_so(planned: Planning) -> None:
+    found = planned(GRID + SPREAD, "spread")
+    assert [(item.column, item.column_label) for item in found] == [
+        (
+            f"two[partition.options.alpha={alpha},recipe.clients={clients}]",
+            f"two clients, alpha = {alpha}, clients = {clients}",
+        )
+        for alpha in ("0.1", "1")
+        for clients in (2, 4)
+    ]
+    assert [item.cell.recipe.clients for item in found] == [2, 4, 2, 4]
+    assert {item.cell.recipe.training.epochs for item in found} == {3}
+
+
+def test_the_example_grids_have_cells_at_every_scale_that_they_name() -> None:
+    for file in (ROOT / "bench" / "examples").glob("*.toml"):
+        for scale in read(file).file.scales:
+            assert plan(Selection(files=[file], scale=scale)), (file, scale)
 
 
 def test_a_grid_toml_is_called_by_its_folder_from_wherever_it_is_named(
