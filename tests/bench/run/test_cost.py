@@ -1,20 +1,25 @@
-"""Estimates come from operations, from runs that say something about speed, from the kind of device
-that is asked about; they have a range, and say what they rest on.
-"""
+"""Estimates of time and memory: from operations, and from runs of such cells on such a device."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import torch
 
+from repfl.algorithms import models
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.run import Run
+from repfl.bench.check.toy_clients import RAGGED, toy_data, toy_recipe
 from repfl.bench.evidence.plan_status import overview
+from repfl.bench.grid.cell import canonical
 from repfl.bench.grid.planned import Planned
-from repfl.bench.run import cost
+from repfl.bench.run import cost, counting, machine, memory
 from repfl.bench.run.clients import clients_of
+from repfl.bench.run.counting import MIN_ROUNDS, RoundCounter
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Record, Store
-from tests.bench.conftest import task
+from tests.bench.conftest import Compute, Here, stored, task
 
 
 def lasting(method: str = "fedavg", rounds: int = 100, seed: int = 0, **changes: Any) -> Task:
@@ -35,12 +40,11 @@ def keep(store: Store, done: Task, times: float, device: str = "cpu") -> None:
     store.put(Record(done.cell.id, done.cell.json, "done", "", {}, origin), {})
 
 
-def planned(wanted: Task) -> Planned:
-    return Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two clients", "smoke")
-
-
 def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
     return cost.measured(store)[device].seconds(wanted.cell)
+
+
+# -- operations ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -62,48 +66,36 @@ def test_work_counts_the_samples_that_clients_really_have(
     assert cost.samples_of(wanted.cell.recipe)[1] == pytest.approx(tested, rel=0.1)
 
 
-def test_multiply_adds_are_those_of_the_layers() -> None:
+def test_multiply_adds_are_those_of_the_layers_and_tuning_and_scoring_count() -> None:
     forward = 24 * 24 * 25 * 32 + 8 * 8 * 25 * 32 * 64 + 1024 * 512 + 512 * 10
     assert cost.multiply_adds("cnn4", 1, 28, 10)[0] == forward
 
-
-def test_all_who_are_scored_and_tuned_are_counted() -> None:
-    plain, often, tuned = (
-        cost.work(method, hp, lasting(evaluation=evaluation).cell.recipe)
-        for method, hp, evaluation in (
-            ("fedavg", {}, {"every": 0}),
-            ("fedavg", {}, {"every": 10}),
-            ("fedavg-ft", {"epochs": 5}, {"every": 0}),
-        )
-    )
-    assert often.scored == pytest.approx(10 * plain.scored)
-    assert tuned.trained > plain.trained
-
-
-def test_scorings_are_counted_once_and_without_listing_the_rounds() -> None:
-    def scored(last: int, **evaluation: Any) -> float:
+    def work(last: int, method: str = "fedavg", epochs: int = 0, **evaluation: Any) -> Any:
         changes = {"training": {"rounds": last}, "evaluation": evaluation}
-        return cost.work("fedavg", {}, task(**changes).cell.recipe).scored
+        return cost.work(method, {"epochs": epochs} if epochs else {}, task(**changes).cell.recipe)
 
-    once = scored(25, every=0)
-    assert scored(25, every=10) == pytest.approx(3 * once)  # after 10, 20 and 25
-    assert scored(25, every=10, rounds=[10, 13, 25, 99]) == pytest.approx(4 * once)
-    assert scored(25, every=0, rounds=[10, 13]) == pytest.approx(3 * once)
-    assert scored(10**26, every=10) == pytest.approx(1e25 * once)
+    once = work(25, every=0)
+    assert work(25, "fedavg-ft", 5, every=0).trained > once.trained
+    scored = work(25, every=10, rounds=[10, 13, 25, 99]).scored  # after 10, 13, 20 and 25
+    assert scored == pytest.approx(4 * once.scored)
+    # without listing the rounds
+    assert work(10**26, every=10).scored == pytest.approx(1e25 * once.scored)
 
 
-def test_an_estimate_is_what_such_cells_took(store: Store) -> None:
+# -- from records ----------------------------------------------------------------------------------
+
+
+def test_an_estimate_is_what_such_cells_took_on_such_a_device(store: Store) -> None:
+    wanted, other = lasting(seed=9, rounds=50), lasting(model="tiny-bn")
+    before = seconds(store, other)
     for seed, times in enumerate((1.0, 2.0, 9.0)):
         keep(store, lasting(seed=seed), times)
-    wanted = lasting(seed=9, rounds=50)
+    for seed in range(3, 9):
+        keep(store, lasting(seed=seed, rounds=2), 99.0)  # there for their bytes, and says nothing
+    keep(store, lasting(seed=10), 0.01, "cuda:1")
     assert seconds(store, wanted) == pytest.approx(2 * expected(wanted))
-
-
-def test_cells_that_train_on_a_handful_do_not_spoil_an_estimate(store: Store) -> None:
-    keep(store, lasting(), 1.0)
-    for seed in range(1, 6):
-        keep(store, lasting(seed=seed, rounds=2), 99.0)  # there for their bytes
-    assert seconds(store, lasting(seed=9)) == pytest.approx(expected(lasting()))
+    assert seconds(store, wanted, "cuda") == pytest.approx(0.01 * expected(wanted))
+    assert seconds(store, other) == before  # models that have not run are as on the reference
 
 
 def test_a_method_costs_what_its_registration_says_until_such_cells_ran(store: Store) -> None:
@@ -114,38 +106,23 @@ def test_a_method_costs_what_its_registration_says_until_such_cells_ran(store: S
     assert seconds(store, lasting("ditto", seed=9)) == pytest.approx(5 * dear)
 
 
-def test_models_that_have_not_run_are_estimated_at_the_reference(store: Store) -> None:
-    before = seconds(store, lasting(model="tiny-bn"))
-    keep(store, lasting(), 3.0)
-    assert seconds(store, lasting(model="tiny-bn")) == before
-
-
-def test_gpu_cells_tell_of_gpus_alone(store: Store) -> None:
-    keep(store, lasting(), 1.0)
-    keep(store, lasting(seed=1), 0.01, "cuda:1")
-    wanted = lasting(seed=2)
-    assert seconds(store, wanted) == pytest.approx(expected(wanted))
-    assert seconds(store, wanted, "cuda") == pytest.approx(0.01 * expected(wanted))
-
-
 def test_failed_damaged_and_strange_records_are_passed_over(store: Store) -> None:
     keep(store, lasting(), 1.0)
     keep(store, lasting(seed=1), 99.0)
     (store.folder(lasting(seed=1).cell.id) / "record.json").write_bytes(b"{")
-    failed = lasting(seed=2)
-    fell = Record(failed.cell.id, failed.cell.json, "failed", "no luck", {}, {"device": "cpu"})
-    store.put(fell, {})
-    strange = lasting(seed=3).cell.json
+    failed, strange = lasting(seed=2), lasting(seed=3).cell.json
+    store.put(Record(failed.cell.id, failed.cell.json, "failed", "", {}, {"device": "cpu"}), {})
     strange["recipe"]["model"] = "somebody's own"
     told = {"device": "cpu", "seconds": {"wall": 1.0, "processor": 1.0}}
     store.put(Record("f" * 64, strange, "done", "", {}, told), {})
     assert seconds(store, lasting(seed=9)) == pytest.approx(expected(lasting()))
 
 
-def test_a_range_is_wide_where_nothing_is_known_and_narrow_where_such_cells_ran(
-    store: Store,
-) -> None:
+def test_a_range_narrows_where_such_cells_ran_and_a_gpu_needs_a_run_on_one(store: Store) -> None:
     cells = [lasting(seed=seed).cell for seed in range(20, 23)]
+    items = [
+        Planned(cell, "tests", "table1", "table", "row", "two", "2", "smoke") for cell in cells
+    ]
     before = cost.measured(store)["cpu"].cost(cells)
     for seed in range(4):
         keep(store, lasting(seed=seed), 1.0)
@@ -153,13 +130,92 @@ def test_a_range_is_wide_where_nothing_is_known_and_narrow_where_such_cells_ran(
     assert before.low < before.seconds < before.high
     assert after.high / after.low < 0.8 * before.high / before.low
     assert after.seconds == pytest.approx(sum(map(cost.Speeds().seconds, cells)))
-
-
-def test_a_forecast_of_a_gpu_needs_a_run_on_one(store: Store) -> None:
-    items = [planned(lasting(seed=9)), planned(lasting(seed=9, model="tiny-bn"))]
-    keep(store, lasting(), 1.0)
     assert overview(items, store)["forecast"]["cuda"]["measured"] == 0
-    keep(store, lasting(seed=1), 500.0, "cuda:0")
-    forecast = overview(items, store)["forecast"]
-    assert forecast["cuda"]["measured"] == 1
-    assert 0 < forecast["cuda"]["seconds"] != forecast["cpu"]["seconds"]
+    keep(store, lasting(seed=5), 500.0, "cuda:0")
+    assert overview(items, store)["forecast"]["cuda"]["measured"] == 3
+
+
+# -- counted rounds --------------------------------------------------------------------------------
+
+
+def started(method: str, rounds: int = MIN_ROUNDS) -> Run:
+    net = models.build("tiny-bn", channels=1, size=8, classes=4)
+    run = Run(build(method), toy_recipe(rounds=rounds, epochs=2), toy_data(), net, seed=0)
+    run.start()
+    return run
+
+
+def test_a_counted_round_gives_the_same_bits_and_multiplies_what_layers_do() -> None:
+    for method in ("fedpac", "local"):
+        plain, watched, counter = started(method), started(method), RoundCounter(MIN_ROUNDS, {})
+        plain.step()
+        counter.step(watched)
+        for name, value in plain.state.items():
+            assert torch.equal(value, watched.state[name]), (method, name)
+    each = cost.multiply_adds("tiny-bn", 1, 8, 4).trained
+    assert counter.counted[1] == 2 * sum(RAGGED) * each
+
+
+def test_a_long_run_tells_what_all_its_rounds_multiply(store: Store, compute: Compute) -> None:
+    for rounds in (MIN_ROUNDS - 1, MIN_ROUNDS):
+        wanted = task("local", training={"rounds": rounds})
+        compute(wanted)
+        each = cost.multiply_adds("tiny", 1, 8, 10).trained
+        told = {"clients": 2, "rounds": rounds, "multiply_adds": rounds * 40 * each}
+        work = stored(store, wanted.cell.id).provenance.get("work")
+        assert work == (told if rounds == MIN_ROUNDS else None)
+
+
+def test_a_run_that_is_interrupted_counts_the_same_or_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counting, "MIN_ROUNDS", rounds := 6)
+    halfway, counter = started("fedavg", rounds), RoundCounter(rounds, {})
+    for _ in range(3):
+        counter.step(halfway)
+    resumed, later = started("fedavg", rounds), RoundCounter(rounds, counter.counted)
+    resumed.restore(halfway.snapshot())
+    for each, its in ((halfway, counter), (resumed, later)):
+        while not each.done:
+            its.step(each)
+    assert later.total(4) == counter.total(4) != {}
+    del later.counted[1]
+    assert later.total(4) == {}
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+MODEL = 878538 * 4
+"""Bytes of cnn4 for 32 x 32 x 3 and 10 classes."""
+
+
+@pytest.mark.parametrize(
+    ("method", "copies"), [("fedavg", 0), ("fedper", 5130 * 4 / MODEL), ("ditto", 1), ("local", 1)]
+)
+def test_a_methods_state_is_what_its_clients_own(method: str, copies: float) -> None:
+    cell = task(method, model="cnn4", dataset="cifar10", clients=10_000, participation=0.01).cell
+    state = memory.state_bytes(method, canonical(cell.options), canonical(cell.json["recipe"]))
+    assert state == pytest.approx((10_000 * copies + 1) * MODEL, rel=0.02)
+
+
+def test_what_cells_like_it_have_held_is_believed() -> None:
+    cell = task(seed=1).cell
+    made = [{"device": "cpu", "peak_memory": peak << 30} for peak in (3, 9)]
+    peaks = memory.peaks_of([Record(cell.id, cell.json, "done", "", {}, each) for each in made])
+    assert memory.needed(task(seed=2).cell, "cpu", {}) < 1 << 30
+    assert 8 << 30 < memory.needed(task(seed=2).cell, "cpu", peaks) < 9 << 30
+    assert memory.needed(task(clients=4).cell, "cpu", peaks) < 1 << 30
+
+
+def test_a_cell_that_no_memory_can_hold_is_refused_and_the_others_run(
+    here: Here, store: Store, monkeypatch: pytest.MonkeyPatch, grid: Any
+) -> None:
+    monkeypatch.setattr(machine, "memory_bytes", lambda device: (2 << 30, 4 << 30))
+    needed = {2: 1 << 30, 3: 9 << 30}
+    monkeypatch.setattr(memory, "needed", lambda cell, *_: needed[cell.recipe.clients])
+    where = ("--grid", grid, "--results", store.root)
+    said = here("run", *where, "--executor", "inline")
+    assert said.code == 2
+    assert "needs about 9.0 GiB of memory, and there are 4.0 GiB" in said.err
+    assert len(store.ids()) == 4
+    assert "up to 9.0 GiB of memory for one of them" in here("plan", *where).out

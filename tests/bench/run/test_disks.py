@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.errors import StoreError
-from repfl.bench.evidence.collect import collect
-from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store.store import Store
 from tests.bench.conftest import GRID, Here, Said, stored
 
@@ -131,18 +128,3 @@ def test_a_disk_that_fills_up_under_a_checkpoint_ends_the_run_in_one_line(
     refused(here("run", "--grid", grid, "--results", disk / "r", *how), "No space left on device")
     assert kept(disk / "r") == 0
     assert not [path for path in (disk / "r" / ".running").iterdir() if path.suffix == ".lock"]
-
-
-def test_a_full_disk_leaves_committed_runs_as_they_were(
-    here: Here, grid: Path, disk: Path, tmp_path: Path
-) -> None:
-    assert here("run", "--grid", grid, "--results", tmp_path / "r", "--seed", "0").code == 0
-    planned, store = plan(Selection(files=[grid], seeds=[0])), Store(tmp_path / "r")
-    collect(planned[:1], store, disk, "somebody")
-    before = {path: path.read_bytes() for path in disk.rglob("*.*")}
-    assert len(before) == 1
-    ballast = fill(disk)
-    with pytest.raises(StoreError, match="No space left on device"):
-        collect(planned, store, disk, "somebody")
-    ballast.unlink()
-    assert {path: path.read_bytes() for path in disk.rglob("*.*")} == before

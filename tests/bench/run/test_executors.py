@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.errors import UserError
 from repfl.bench.run import machine, runner
 from repfl.bench.run.executors import EXECUTORS, ray
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, digests, task
+from tests.bench.conftest import FAULTY, digests, refusal, task
 
 pytestmark = pytest.mark.usefixtures("forked")
 
@@ -63,9 +62,9 @@ def test_sharing_a_gpu_changes_no_bit(tmp_path: Path) -> None:
     assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
 
 
-@pytest.mark.parametrize("name", ["inline", "processes"])
-def test_a_wish_to_stop_starts_no_further_cell(tmp_path: Path, name: str) -> None:
-    assert execute(name, [task(), task(seed=1)], tmp_path, 1, stop=lambda: True) == []
+def test_a_wish_to_stop_starts_no_further_cell(tmp_path: Path) -> None:
+    for name in ("inline", "processes"):
+        assert execute(name, [task(), task(seed=1)], tmp_path, 1, stop=lambda: True) == []
     assert Store(tmp_path).ids() == []
 
 
@@ -107,36 +106,23 @@ def test_cells_that_do_not_fit_beside_each_other_run_one_after_the_other(tmp_pat
     assert len(digests(tmp_path)) == 3
 
 
-@pytest.mark.parametrize(
-    ("workers", "device", "per_gpu", "expected"),
-    [
-        (None, "cpu", 1, 8),
-        (3, "cpu", 1, 3),
-        (None, "cuda", 1, 2),
-        (None, "cuda", 3, 6),
-        (4, "cuda", 3, 4),
-        (9, "cuda", 1, 2),
-    ],
-)
-def test_per_gpu_alone_says_how_many_cells_share_a_gpu(
-    monkeypatch: pytest.MonkeyPatch, workers: int | None, device: str, per_gpu: int, expected: int
-) -> None:
+def test_per_gpu_alone_says_how_many_cells_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: 2)
     monkeypatch.setattr(machine, "processors", lambda: 8)
-    options = Options(device=device, per_gpu=per_gpu)
-    assert runner.choose_executor(None, workers, 99, options) == ("processes", expected)
+    for workers, device, per_gpu, expected in (
+        (None, "cpu", 1, 8), (3, "cpu", 1, 3), (None, "cuda", 1, 2), (None, "cuda", 3, 6),
+        (4, "cuda", 3, 4), (9, "cuda", 1, 2),
+    ):  # fmt: skip
+        options = Options(device=device, per_gpu=per_gpu)
+        assert runner.choose_executor(None, workers, 99, options) == ("processes", expected)
+        assert runner.choose_executor("inline", None, 10, options) == ("inline", 1)
 
 
-def test_inline_promises_one_worker() -> None:
-    assert runner.choose_executor("inline", None, 10, Options()) == ("inline", 1)
-    with pytest.raises(UserError, match="computes in one process"):
-        runner.check_executor("inline", 2)
-
-
-def test_a_missing_ray_is_one_line_that_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_executor_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r'pip install "repfl\[ray\]"'):
-        runner.resolve_device("auto", "ray")
+    missing = refusal(lambda: runner.resolve_device("auto", "ray"))
+    assert 'pip install "repfl[ray]"' in missing
+    assert "in one process" in refusal(lambda: runner.check_executor("inline", 2))
 
 
 def test_plugins_reach_machines_that_do_not_have_the_file() -> None:

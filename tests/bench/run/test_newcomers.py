@@ -29,6 +29,12 @@ def test_everybody_who_was_dealt_samples_is_there_or_joins() -> None:
     tests = [tuple(part.tolist()) for part in (*split.data.test, *split.newcomers.test)]
     assert sorted(tests) == sorted(tuple(part.tolist()) for part in whole.data.test)
     assert split.samples == sum(len(part) for part in split.data.train)
+    # their data are not held twice
+    assert split.newcomers.images.data_ptr() == split.data.images.data_ptr()  # type: ignore[union-attr]
+    there, some = task(clients=8).cell, task(**CHANGES).cell
+    assert (there.recipe.residents, some.recipe.residents) == (8, 6)
+    all_work, work = (cost.work("fedavg", {}, cell.recipe).samples for cell in (there, some))
+    assert work / all_work == pytest.approx(0.8 * 6 / 8)
 
 
 def test_who_joins_depends_on_the_seed_of_the_cell() -> None:
@@ -53,20 +59,6 @@ def test_the_record_has_their_score_and_holds(store: Store, compute: Compute, me
     assert clients is not None
     sizes = clients.groupby("point")["client"].nunique()
     assert (sizes["post_agg"], sizes["newcomers"]) == (6, 2)
-
-
-def test_costs_count_those_who_train() -> None:
-    there, some = task(clients=8).cell, task(**CHANGES).cell
-    assert (there.recipe.residents, some.recipe.residents) == (8, 6)
-    whole, part = (cost.work("fedavg", {}, cell.recipe).samples for cell in (there, some))
-    assert part / whole == pytest.approx(0.8 * 6 / 8)
-
-
-def test_data_of_newcomers_are_not_held_twice() -> None:
-    split = clients_of(task(**CHANGES).cell)
-    assert split.newcomers is not None
-    assert isinstance(split.data.images, torch.Tensor)
-    assert split.newcomers.images.data_ptr() == split.data.images.data_ptr()
 
 
 def test_public_samples_are_seen_without_labels_and_kept_by_no_client() -> None:

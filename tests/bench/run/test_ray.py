@@ -15,7 +15,6 @@ import pytest
 from repfl.bench.errors import UserError
 from repfl.bench.grid import plugins
 from repfl.bench.run.executors import ray as on_ray
-from repfl.bench.store.store import Store
 from tests.bench.conftest import digests, task
 from tests.bench.run.test_executors import execute
 from tests.bench.run.test_runner import nothing_left
@@ -86,32 +85,11 @@ def test_a_cluster_changes_no_bit(alone: None, tmp_path: Path) -> None:
     assert nothing_left(tmp_path / "ray")
 
 
-def test_what_no_machine_can_run_ends_the_run(alone: None, tmp_path: Path) -> None:
-    plugin = tmp_path / "broken.py"
-    plugin.write_text("raise ValueError('not here')\n")
-    (outcome,) = execute("ray", [task()], tmp_path / "r", 1, plugins=(str(plugin),))
-    assert outcome.status == "fatal"
-    assert "not here" in outcome.reason
-
-
-def test_a_wish_to_stop_leaves_waiting_cells_alone(alone: None, tmp_path: Path) -> None:
-    outcomes = execute(
-        "ray", [task(seed=seed) for seed in range(3)], tmp_path, 3, stop=lambda: True
-    )
-    assert {outcome.status for outcome in outcomes} <= {"interrupted"}
-    assert Store(tmp_path).ids() == []
-
-
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [("ray://head:10001", "HOST:PORT"), ("head", "HOST:PORT"), ("127.0.0.1:1", "no Ray cluster")],
-)
-def test_addresses_that_lead_nowhere_are_refused_at_once(
-    address: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(UserError, match=words):
-        on_ray.connect()
+def test_addresses_that_lead_nowhere_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for address, words in (("head", "HOST:PORT"), ("127.0.0.1:1", "no Ray cluster")):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(UserError, match=words):
+            on_ray.connect()
 
 
 # -- several machines ------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ def nothing_left(results: Path) -> bool:
 
 
 def test_a_signal_is_answered_at_once_and_a_second_one_obeyed() -> None:
+    """In the main thread; elsewhere signals are left alone."""
     said: list[str] = []
     stop = runner.Stop(said.append)
     with stop.listening():
@@ -60,9 +61,6 @@ def test_a_signal_is_answered_at_once_and_a_second_one_obeyed() -> None:
         assert stop()
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_a_run_outside_the_main_thread_leaves_signals_alone() -> None:
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def run() -> None:
