@@ -10,7 +10,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -153,27 +152,16 @@ def toml(value: Any) -> str:
 # -- records ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stored record of the small grid's first cell."""
-    from repfl.bench.cli.main import call
-
-    folder = tmp_path_factory.mktemp("fuzz")
-    (folder / "tests.toml").write_text(GRID)
-    where = ["--grid", str(folder / "tests.toml"), "--results", str(folder / "r")]
-    assert call(["run", *where, "--method=local", "--seed=0", "--executor=inline"]) == 0
-    return next((folder / "r").glob("*/record.json"))
-
-
 FIELDS = "schema id cell status reason metrics provenance files more"
 
 
 @FUZZ
 @given(st.sampled_from(FIELDS.split()), VALUES, st.booleans(), st.booleans())
 def test_no_record_leads_to_a_traceback(
-    here: Here, record: Path, place: str, value: Any, remove: bool, valid: bool
+    here: Here, grid: Path, results: Path, place: str, value: Any, remove: bool, valid: bool
 ) -> None:
     """With and without a checksum that fits: somebody may have written a record by hand."""
+    record = next(results.glob("*/record.json"))
     good = record.read_bytes()
     values = json.loads(good)
     if remove:
@@ -183,7 +171,6 @@ def test_no_record_leads_to_a_traceback(
     if valid:
         values["checksum"] = checksum(values)
     record.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
-    results, grid = record.parents[1], record.parents[2] / "tests.toml"
     try:
         answered(here("verify", "--results", results), 0, 1)
         answered(here("show", record.parent.name, "--results", results), 0, 1, 2)
