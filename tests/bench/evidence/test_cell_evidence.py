@@ -5,7 +5,6 @@ there is no record.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -14,28 +13,20 @@ from repfl.algorithms import core
 from repfl.bench.evidence.artefact_evidence import ArtefactEvidence
 from repfl.bench.evidence.cell_evidence import CellEvidence, Records
 from repfl.bench.evidence.committed.committed_runs import CommittedRuns
-from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Task
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.evidence import tier_of
-from tests.bench.conftest import Compute
+from tests.bench.conftest import Compute, Planning
 
 
-def planned(grid: Path, artefact: str = "table1") -> list[Planned]:
-    return plan(Selection(files=[grid], artefacts=[f"tests/{artefact}"]))
+def evidence(items: list[Planned], store: Store) -> ArtefactEvidence:
+    cells = CellEvidence(Records(store), CommittedRuns())
+    return ArtefactEvidence(items, cells, pd.DataFrame())
 
 
-def evidence(
-    items: list[Planned], store: Store, known: CommittedRuns | None = None
-) -> ArtefactEvidence:
-    return ArtefactEvidence(
-        items, CellEvidence(Records(store), known or CommittedRuns()), pd.DataFrame()
-    )
-
-
-def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute) -> None:
-    items = planned(grid)
+def test_every_planned_cell_is_there(planned: Planning, store: Store, compute: Compute) -> None:
+    items = planned(artefact="table1")
     compute(Task(items[0].cell))
     found = evidence(items, store)
     cells = found.cells
@@ -55,24 +46,8 @@ def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute)
     assert first["parameters"] == 2746
     assert first["metrics"]["round"] == 2
     assert (found.scale, found.seeds) == ("smoke", (0, 1))
-
-
-def test_a_number_of_an_earlier_version_is_marked(
-    grid: Path, store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    items = planned(grid)
-    compute(Task(items[0].cell))
-    assert tier_of(evidence(items, store).cells) == ""
-    monkeypatch.setattr(core, "ENGINE", core.ENGINE + 1)
-    cells = evidence(items, store).cells
-    assert list(cells["tier"]) == ["stale"] + [""] * 7
-    assert tier_of(cells) == "stale"
-
-
-def test_only_the_named_curves_are_read(grid: Path, store: Store, compute: Compute) -> None:
-    items = planned(grid)
-    compute(Task(items[0].cell))
-    found, ids = evidence(items, store), [item.cell.id for item in items]
+    ids = [item.cell.id for item in items]
+    # only the named curves are read
     curves = found.rounds(ids, "post_agg/mean", "traffic/")
     assert set(curves["id"]) == {ids[0]}
     traffic = {f"traffic/{d}_{what}" for d in ("up", "down") for what in ("values", "codes")}
@@ -85,14 +60,13 @@ def test_only_the_named_curves_are_read(grid: Path, store: Store, compute: Compu
         assert list(nothing.columns) == ["id", "name", "round", "value"]
 
 
-def test_a_damaged_record_is_missing_with_its_reason(
-    grid: Path, store: Store, compute: Compute
+def test_a_number_of_an_earlier_version_is_marked(
+    planned: Planning, store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    items = planned(grid)
+    items = planned(artefact="table1")
     compute(Task(items[0].cell))
-    (store.folder(items[0].cell.id) / "clients.parquet").write_bytes(b"")
-    records = Records(store)
-    cells = ArtefactEvidence(items, CellEvidence(records, CommittedRuns()), pd.DataFrame()).cells
-    assert cells["status"][0] == "missing"
-    assert "clients.parquet" in cells["reason"][0]
-    assert len(records.problems) == 1
+    assert tier_of(evidence(items, store).cells) == ""
+    monkeypatch.setattr(core, "ENGINE", core.ENGINE + 1)
+    cells = evidence(items, store).cells
+    assert list(cells["tier"]) == ["stale"] + [""] * 7
+    assert tier_of(cells) == "stale"

@@ -4,7 +4,6 @@ for it.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,38 +29,20 @@ from repfl.bench.run.task import Task
 from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core import result
 from repfl.paper_tables.core.result import Absent, Result, Table
-from tests.bench.conftest import GRID, Compute, run_in
+from tests.bench.conftest import COMMITTED, run_in
 
 Small = tuple[list[Planned], Store, Path]
-COMMITTED = {"commit": "c" * 40, "dirty": False}
 
 
 def planned(grid: Path) -> list[Planned]:
     return plan(Selection(files=[grid], papers=["tests"]))
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of three cells of the small grid."""
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "tests.toml").write_text(GRID)
-    store, items = Store(folder / "results"), planned(folder / "tests.toml")
-    store.open()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("repfl.bench.store.provenance.commit", lambda: COMMITTED)
-        for item in (items[0], items[2], next(item for item in items if item.kind == "figure")):
-            run_in(store.root, Task(item.cell))
-    return store.root
-
-
 @pytest.fixture
-def small(
-    grid: Path, finished: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Small:
-    """A grid with three finished cells, and a folder to collect into."""
+def small(grid: Path, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
+    """A grid with eight finished cells, and a folder to collect into."""
     monkeypatch.setattr("repfl.bench.store.provenance.commit", lambda: COMMITTED)
-    shutil.copytree(finished, store.root, dirs_exist_ok=True)
-    return planned(grid), store, tmp_path / "papers"
+    return planned(grid), Store(results), tmp_path / "papers"
 
 
 def lines_of(root: Path) -> list[Line]:
@@ -122,18 +103,12 @@ def test_collecting_says_what_is_added_and_what_is_kept(small: Small, tmp_path: 
     file = root / "tests" / "measured" / "smoke.jsonl"
     some = [item for item in items if item.cell.id == items[0].cell.id]
     assert collect(some, store, root).files == [(file, 1, 0)]
-    assert collect(items, store, root).files == [(file, 2, 1)]
+    assert collect(items, store, root).files == [(file, 7, 1)]
     before = file.read_bytes()
-    assert collect(items[::-1], store, root).files == [(file, 0, 3)]
+    assert collect(items[::-1], store, root).files == [(file, 0, 8)]
     collect(items, Store(tmp_path / "empty"), root)
     assert file.read_bytes() == before
-
-
-def test_of_curves_only_those_are_kept_that_values_come_from_or_artefacts_read(
-    small: Small,
-) -> None:
-    items, store, root = small
-    collect(items, store, root)
+    # of curves those are kept that values come from or artefacts read
     lines = lines_of(root)
     assert {name for line in lines for name in line.curves} == {"post_agg/mean"}
     for line in lines:
@@ -143,13 +118,12 @@ def test_of_curves_only_those_are_kept_that_values_come_from_or_artefacts_read(
         assert (line.counts.correct / line.counts.total).mean() == pytest.approx(line.value)
 
 
-def test_a_run_that_diverged_can_be_collected_again(
-    grid: Path, small: Small, compute: Compute, tmp_path: Path
-) -> None:
+def test_a_run_that_diverged_can_be_collected_again(grid: Path, small: Small) -> None:
+    _, store, root = small
     grid.write_text(grid.read_text().replace("lr = 0.1", "lr = 1e30"))
     items = planned(grid)
-    assert compute(Task(items[0].cell)).status == "diverged"
-    first, again = (collect(items, small[1], tmp_path / "papers") for _ in range(2))
+    assert run_in(store.root, Task(items[0].cell)).status == "diverged"
+    first, again = (collect(items, store, root) for _ in range(2))
     (file, *_), *_ = first.files
     assert (first.files, again.files) == ([(file, 1, 0)], [(file, 0, 1)])
     assert again.conflicts == []
@@ -194,40 +168,29 @@ def test_lines_of_an_older_version_go_once_the_method_is_collected_again(
     assert line.key in {each.key for each in lines_of(root)}
 
 
-def committed(
-    value: float | None,
-    seed: int = 0,
-    platform: str = "here",
-    contributor: str = "founders",
-    finished: str = "2026",
-) -> Line:
+def committed(platform: str, finished: str, engine: int = ENGINE) -> Line:
     """An invented line."""
     recipe = {"dataset": "digits", "model": "tiny", "partition": {}}
-    cell = {"method": "fedavg", "version": 1, "hp": {}, "recipe": recipe, "seed": seed}
+    cell = {"method": "fedavg", "version": 1, "hp": {}, "recipe": recipe, "seed": 1}
     made = {
         "platform": {"fingerprint": platform},
-        "contributor": contributor,
+        "contributor": "somebody",
         "finished": finished,
-        "versions": {"engine": ENGINE, "method": 1, "dataset": 1},
-        "digests": {"state": f"{value} {platform}"},
+        "versions": {"engine": engine, "method": 1, "dataset": 1},
+        "digests": {"state": platform},
     }
-    return Line(Record(f"cell {seed}", cell, "done", "", {"value": value}, made), "x")
-
-
-def committed_by(*lines: Line) -> CommittedRuns:
-    found = CommittedRuns()
-    for each in lines:
-        found.add(each)
-    return found
+    return Line(Record("cell 1", cell, "done", "", {"value": 0.5}, made), "x")
 
 
 def test_a_current_line_is_shown_before_a_stale_one_and_the_earliest_of_these() -> None:
-    stale = committed(0.1, 1, platform="a", finished="2020")
-    stale.record.provenance["versions"]["engine"] = 0  # type: ignore[index]
-    late, early = (committed(0.2, 1, "b", "x", "2026-2"), committed(0.3, 1, "c", "x", "2026-1"))
-    assert committed_by(stale, late, early).line("cell 1") is early
-    assert committed_by(stale).line("cell 1") is stale
-    assert committed_by(stale).line("cell 2") is None
+    stale, known = committed("a", "2020", engine=0), CommittedRuns()
+    assert known.line("cell 1") is None
+    known.add(stale)
+    assert known.line("cell 1") is stale
+    late, early = committed("b", "2026-2"), committed("c", "2026-1")
+    known.add(late)
+    known.add(early)
+    assert known.line("cell 1") is early
 
 
 BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
@@ -239,7 +202,7 @@ BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     ),
     "a conflict of git": (lambda lines: [b"<<<<<<< HEAD\n", *lines], "smoke.jsonl:1: "),
     "twice": (lambda lines: [*lines, lines[0]], "stands twice for platform"),
-    "nested without end": (lambda lines: [*lines, b"[" * 100_000], "smoke.jsonl:4: "),
+    "nested without end": (lambda lines: [*lines, b"[" * 100_000], "smoke.jsonl:9: "),
 }
 
 

@@ -46,16 +46,8 @@ BROKEN: dict[str, dict[str, bytes]] = {
 }
 
 
-@pytest.fixture
-def results(here: Here, grid: Path, tmp_path: Path) -> Path:
-    """Four records, of Local and FedAvg."""
-    asked = ("--grid", grid, "--results", tmp_path / "r", "--executor", "inline", "--seed", "0")
-    assert here("run", *asked).code == 0
-    return tmp_path / "r"
-
-
-def damage(results: Path, files: dict[str, bytes]) -> tuple[str, Path]:
-    """Replace files of a record; return its id and the first file."""
+def damage(results: Path, files: dict[str, bytes]) -> Path:
+    """Replace files of a record; return the first one."""
     store = Store(results)
     records = [stored(store, cell) for cell in store.ids()]
     # of the recipe whose curves the figure shows
@@ -67,7 +59,7 @@ def damage(results: Path, files: dict[str, bytes]) -> tuple[str, Path]:
     path = store.folder(record.id) / "record.json"
     digests = {name: sha256(data).hexdigest() for name, data in files.items()}
     rewrite_json(path, lambda values: values["files"].update(digests))
-    return record.id, store.folder(record.id) / next(iter(files))
+    return store.folder(record.id) / next(iter(files))
 
 
 def rewrite_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -78,23 +70,44 @@ def rewrite_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None
     path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
 
 
-@pytest.mark.parametrize("files", BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_is_one_finding_and_the_others_are_checked_and_reported(
-    here: Here, grid: Path, results: Path, tmp_path: Path, files: dict[str, bytes]
-) -> None:
-    _, path = damage(results, files)
-    found = here("verify", "--results", results, "--rerun", "3")
-    assert found.code == 1
+def finding(here: Here, results: Path) -> str:
+    """What `verify` finds, which checks and computes the others."""
+    found = here("verify", "--results", results, "--rerun", "1")
     findings = [line for line in found.out.splitlines() if line.startswith("finding: ")]
-    assert len(findings) == 1
-    assert findings[0].startswith(f"finding: {path}: ")
-    assert "4 records checked, 3 computed again: 1 finding" in found.out
-    asked = ("--grid", grid, "--results", results, "--seed", "0", "--out", tmp_path / "out")
-    report = here("report", *asked)
+    assert (found.code, len(findings)) == (1, 1), found.out
+    assert "8 records checked, 1 computed again: 1 finding" in found.out
+    return findings[0]
+
+
+@pytest.mark.parametrize("files", BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_one_finding(here: Here, results: Path, files: dict[str, bytes]) -> None:
+    path = damage(results, files)
+    assert finding(here, results).startswith(f"finding: {path}: ")
+
+
+@pytest.mark.parametrize("name", ["no parquet", "other columns", "words for numbers"])
+def test_the_others_are_reported(
+    here: Here, grid: Path, results: Path, tmp_path: Path, name: str
+) -> None:
+    path = damage(results, BROKEN[name])
+    asked = ("--grid", grid, "--results", results)
+    report = here("report", *asked, "--out", tmp_path / "out")
     assert "free space" not in report.out + report.err
     assert (tmp_path / "out" / "tests" / "table1.csv").exists()
     reads = path.name == "rounds.parquet"  # and says then what is wrong with it
     assert (report.code, str(path) in report.out) == (int(reads), reads)
+
+
+def test_a_damaged_record_is_computed_again(here: Here, grid: Path, results: Path) -> None:
+    victim = next(results.glob("*/rounds.parquet"))
+    victim.write_bytes(victim.read_bytes()[:-1])
+    assert str(victim) in finding(here, results)
+    said = here("show", victim.parent.name, "--results", results)
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert victim.name in said.err
+    run = ("run", "--grid", grid, "--results", results, "--executor", "inline")
+    assert "1 computed" in here(*run).out
+    assert here("verify", "--results", results).code == 0
 
 
 CELLS: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -113,16 +126,7 @@ def test_a_record_of_no_cell_is_one_finding_and_the_others_are_checked(
     cell = json.loads(json.dumps(record.cell))
     change(cell)
     folder = store.folder(record.id)
-    moved = replace(record, id=store_id(cell), cell=cell)
+    moved = replace(record, id=sha256(canonical(cell).encode()).hexdigest(), cell=cell)
     folder.rename(store.folder(moved.id))
     rewrite(store, moved)
-    found = here("verify", "--results", results, "--rerun", "4")
-    assert found.code == 1
-    findings = [line for line in found.out.splitlines() if line.startswith("finding: ")]
-    assert len(findings) == 1
-    assert moved.id[:12] in findings[0]
-    assert "4 records checked, 3 computed again: 1 finding" in found.out
-
-
-def store_id(cell: dict[str, Any]) -> str:
-    return sha256(canonical(cell).encode()).hexdigest()
+    assert moved.id[:12] in finding(here, results)

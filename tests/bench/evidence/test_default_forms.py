@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -77,21 +76,6 @@ def test_rows_below_the_floor_are_named(folder: Path) -> None:
         for row in re.findall(r"(\S+) \d+\.\d\d", rows)
     }
     assert told == low != set()
-
-
-def test_the_command_of_an_artefact_says_all_that_it_needs(folder: Path) -> None:
-    page = (folder / "tests" / "table1.html").read_text()
-    (command,) = re.findall(r'<p class="command"><code>(.*?)</code>', page)
-    words = shlex.split(command.replace("&#39;", "'"))
-    told = dict(zip(words[2::2], words[3::2], strict=True))
-    assert told == {
-        "--scale": "smoke",
-        "--artefact": "tests/table1",
-        "--grid": str(folder.parent / "tests.toml"),
-        "--method": GUEST,
-        "--plugin": str(FAULTY),
-        "--results": str(folder.parent / "results"),
-    }
 
 
 def test_a_line_of_one_round_beside_others_is_named() -> None:

@@ -6,25 +6,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.committed import committed_runs
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import build
 from repfl.bench.store.store import Store
-from tests.bench.conftest import Here, digests
+from tests.bench.conftest import digests
 from tests.bench.deaths import begin, last_words
 
-DEATHS = 5
+DEATHS = 3
 """Deaths of a report, spread over its many writes."""
-
-
-@pytest.fixture
-def results(here: Here, grid: Path, tmp_path: Path) -> Path:
-    root = tmp_path / "r"
-    assert here("run", "--grid", grid, "--results", root, "--executor", "inline").code == 0
-    return root
 
 
 def files(folder: Path) -> dict[str, bytes]:

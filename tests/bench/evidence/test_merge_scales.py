@@ -99,17 +99,6 @@ def test_a_long_curve_is_never_hidden_by_short_ones_however_many() -> None:
     assert "desk scale: six clients" in found.notes[-1]
 
 
-def test_short_curves_are_drawn_if_there_are_no_long_ones() -> None:
-    desk, paper = curves("desk", ["FedAvg"], 2), curves("paper", [], 0)
-    (found,) = merge_scales.merged([desk, paper])
-    assert isinstance(found, Figure)
-    assert (found.scale, found.ids, len(found.data)) == ("desk", desk.ids, 2)
-    whole = curves("paper", ["FedAvg"], 400)
-    (found,) = merge_scales.merged([desk, whole])
-    assert isinstance(found, Figure)
-    assert found.ids == whole.ids
-
-
 def points(scale: str, ours: list[float], ids: tuple[str, ...] = ("a",), **more: Any) -> Figure:
     return Figure(
         *("paper-a", "fig4", "Figure 4", "Points.", scale),
@@ -119,27 +108,36 @@ def points(scale: str, ours: list[float], ids: tuple[str, ...] = ("a",), **more:
     )
 
 
-def test_points_are_of_the_highest_scale_that_has_any() -> None:
-    """Sizes are known at every scale; the cells that they come from are no reason to draw it."""
-    paper, desk = points("paper", [nan], q=[0.1]), points("desk", [7.0], ("a", "b"), q=[0.1])
-    (found,) = merge_scales.merged([paper, desk])
-    assert found.scale == "desk"
-    (found,) = merge_scales.merged([desk, replace(paper, data=desk.data)])
-    assert found.scale == "paper"
+SIZES = points("paper", [nan], q=[0.1]), points("desk", [7.0], ("a", "b"), q=[0.1])
+"""Sizes are known at every scale; the cells that they come from are no reason to draw them."""
+SOURCES = ["f:1", "f:2", "f:3"]
+BESIDE = (
+    points("paper", [9.0, nan, nan], source=SOURCES, printed=1.0),
+    points("desk", [5.0, 6.0, 7.0], source=SOURCES, printed=1.0),
+)
 
 
-def test_beside_printed_numbers_points_are_of_one_scale_and_a_note_names_others() -> None:
-    sources = ["f:1", "f:2", "f:3"]
-    paper = points("paper", [9.0, nan, nan], source=sources, printed=1.0)
-    desk = points("desk", [5.0, 6.0, 7.0], source=sources, printed=1.0)
-    (found,) = merge_scales.merged([paper, desk])
+@pytest.mark.parametrize(
+    ("made", "scale"),
+    [
+        ((curves("desk", ["FedAvg"], 2), curves("paper", [], 0)), "desk"),
+        ((curves("desk", ["FedAvg"], 2), curves("paper", ["FedAvg"], 400)), "paper"),
+        (SIZES, "desk"),
+        ((SIZES[1], replace(SIZES[0], data=SIZES[1].data)), "paper"),
+        (BESIDE, "paper"),
+        ((points("paper", [9.0]), points("desk", [5.0, 6.0])), "desk"),
+    ],
+)
+def test_a_figure_is_of_the_highest_scale_that_has_its_points(
+    made: tuple[Figure, Figure], scale: str
+) -> None:
+    (found,) = merge_scales.merged([*made])
     assert isinstance(found, Figure)
-    assert found.scale == "paper"
-    assert found.data is paper.data
-    assert "desk scale" in found.notes[-1]
-    alone = [points("paper", [9.0]), points("desk", [5.0, 6.0])]
-    (found,) = merge_scales.merged(alone)
-    assert found.scale == "desk"
+    (chosen,) = (each for each in made if each.scale == scale)
+    assert (found.scale, found.ids) == (scale, chosen.ids)
+    assert found.data is chosen.data
+    if made is BESIDE:
+        assert "desk scale" in found.notes[-1]
 
 
 def test_the_caption_of_a_mixed_table_says_how_many_numbers_are_of_which_scale() -> None:

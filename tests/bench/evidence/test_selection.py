@@ -91,26 +91,14 @@ def best(tmp_path: Path, made: Mapping[Any, Curves | str], text: str = TUNED) ->
 
 
 def test_validation_chooses_and_the_test_score_stands_beside_it(tmp_path: Path) -> None:
-    made = {
-        (0.1, 0): scores([0.5, 0.5], [0.9, 0.9]),
-        (0.1, 1): scores([0.5, 0.5], [0.9, 0.9]),
-        (0.2, 0): scores([0.1, 0.8], [0.1, 0.3]),
-        (0.2, 1): scores([0.1, 0.6], [0.1, 0.4]),
-        (0.3, 0): scores([0.9, 0.6], [0.8, 0.8]),
-        (0.3, 1): scores([0.9, 0.6], [0.8, 0.8]),
-    }
+    first, last = scores([0.5, 0.5], [0.9, 0.9]), scores([0.9, 0.6], [0.8, 0.8])
+    made = {(0.1, 0): first, (0.1, 1): first, (0.3, 0): last, (0.3, 1): last}
+    made |= {(0.2, 0): scores([0.1, 0.8], [0.1, 0.3]), (0.2, 1): scores([0.1, 0.6], [0.1, 0.4])}
     found = chosen(tmp_path, made)
     assert found.best is not None
     assert (found.best.row, found.best.options["training.lr"]) == ("lr 0.2", 0.2)
     assert (found.best.val, found.best.test) == (pytest.approx(70), pytest.approx(35))
     assert (len(found.trials), found.open, found.fell, found.tried) == (3, 0, 0, ["training.lr"])
-
-
-def test_where_the_best_round_counts_it_is_that_of_validation(tmp_path: Path) -> None:
-    text = TUNED + 'evaluation = { rule = "best-val" }\n'
-    made = {(rate, seed): scores([0.9, 0.6], [0.7, 0.8]) for rate in (0.1, 0.2) for seed in (0, 1)}
-    found = best(tmp_path, made, text)
-    assert (found.row, found.val, found.test) == ("lr 0.1", pytest.approx(90), pytest.approx(70))
 
 
 def test_of_equal_rounds_the_first_counts_as_in_a_record(tmp_path: Path) -> None:
@@ -122,14 +110,17 @@ def test_of_equal_rounds_the_first_counts_as_in_a_record(tmp_path: Path) -> None
 
 
 def test_a_trial_that_fell_counts_and_cannot_be_the_best(tmp_path: Path) -> None:
-    good = scores([0.9], [0.9])
-    made = {(0.1, 0): good, (0.1, 1): "diverged", (0.2, 0): good, (0.3, 0): scores([0.2], [0.3])}
-    made |= {(0.3, 1): scores([0.2], [0.3])}
+    good, poor = scores([0.9], [0.9]), scores([0.2], [0.3])
+    made = {(0.1, 0): good, (0.1, 1): "diverged", (0.2, 0): good, (0.3, 0): poor, (0.3, 1): poor}
     found = chosen(tmp_path, made)
     assert found.best is not None
     assert found.best.row == "lr 0.3"
     assert (len(found.trials), found.open, found.fell) == (3, 1, 1)
     assert isnan(found.trials[0].val)
+    # nor can one without validation scores
+    made = {(rate, seed): poor for rate in (0.1, 0.2) for seed in (0, 1)}
+    made |= {(0.3, seed): {"post_agg/mean": [0.99]} for seed in (0, 1)}
+    assert best(tmp_path, made).row == "lr 0.1"
 
 
 def test_of_equal_trials_the_first_is_the_best_in_whatever_order_their_shares_were_added(
@@ -177,16 +168,18 @@ def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], CellEvidenc
     return planned, cast(CellEvidence, Shelf(planned, made))
 
 
-def test_every_study_of_a_search_has_a_choice_of_its_own(tmp_path: Path) -> None:
+def test_a_table_shows_the_choice_of_every_study_of_a_search(tmp_path: Path) -> None:
     found = choices(*search(tmp_path))
     assert [choice.study for choice in found] == [0, 1]
     assert [choice.best.row for choice in found if choice.best] == ["FedAvg, trial 1"] * 2
-
-
-def test_a_table_shows_the_chosen_trial_of_every_study(tmp_path: Path) -> None:
     shown = chosen_items(*search(tmp_path))
     told = [(item.row, item.cell.seed, item.trial) for item in shown]
     assert told == [("FedAvg", 0, 1), ("FedAvg", 1, 1)]
+    # one with a trial to make is missing
+    planned, records = search(tmp_path, missing=1)
+    (*_, last) = chosen_items(planned, records)
+    assert (last.cell.seed, last.trial) == (1, 2)
+    assert records.record(last.cell.id) is None
 
 
 def test_a_table_says_what_validation_chose_in_every_study(tmp_path: Path) -> None:
@@ -224,17 +217,3 @@ def test_what_validation_chose_is_a_column_of_tables_and_of_load(
     assert here("report", *asked, "--out", tmp_path / "report").code == 0
     written = pd.read_csv(tmp_path / "report" / "numbers.csv")
     assert written["chosen"].tolist() == [chosen]
-
-
-def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> None:
-    planned, records = search(tmp_path, missing=1)
-    (*_, last) = chosen_items(planned, records)
-    assert (last.cell.seed, last.trial) == (1, 2)
-    assert records.record(last.cell.id) is None
-
-
-def test_a_trial_without_validation_scores_is_never_chosen(tmp_path: Path) -> None:
-    good = scores([0.2], [0.3])
-    made = {(rate, seed): good for rate in (0.1, 0.2) for seed in (0, 1)}
-    made |= {(0.3, seed): {"post_agg/mean": [0.99]} for seed in (0, 1)}
-    assert best(tmp_path, made).row == "lr 0.1"
