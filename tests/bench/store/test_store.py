@@ -21,9 +21,9 @@ FIXTURES = Path(__file__).with_name("fixtures")
 
 
 def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute: Compute) -> None:
-    cell = task("fedpurin", evaluation={"tallies": ["mask"]}).cell.id
-    compute(task("fedpurin", evaluation={"tallies": ["mask"]}))
-    rng, noticed = random.Random(0), 0
+    wanted = task("fedpurin", evaluation={"tallies": ["mask"]})
+    compute(wanted)
+    cell, rng, noticed = wanted.cell.id, random.Random(0), 0
     for path in sorted(store.folder(cell).iterdir()):
         good = path.read_bytes()
         for trial in range(12):
@@ -42,9 +42,14 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute
     assert stored_result(store, cell) is not None
 
 
-def test_a_missing_or_foreign_file_is_noticed(store: Store, compute: Compute) -> None:
-    cell = task().cell.id
+def test_a_missing_or_foreign_file_and_a_wrong_folder_are_noticed(
+    store: Store, compute: Compute
+) -> None:
+    cell, other = task().cell.id, "0" * 64
     compute(task())
+    shutil.copytree(store.folder(cell), store.folder(other))
+    with pytest.raises(Corrupt, match="another cell"):
+        store.get(other)
     record = stored(store, cell)
     (store.folder(cell) / "more").touch()
     assert store.strange_files(record) == ["more"]
@@ -52,14 +57,6 @@ def test_a_missing_or_foreign_file_is_noticed(store: Store, compute: Compute) ->
     (store.folder(cell) / "rounds.parquet").unlink()
     with pytest.raises(Corrupt, match=r"rounds\.parquet"):
         store.verify(record)
-
-
-def test_a_record_in_the_wrong_folder_is_noticed(store: Store, compute: Compute) -> None:
-    compute(task())
-    other = "0" * 64
-    shutil.copytree(store.folder(task().cell.id), store.folder(other))
-    with pytest.raises(Corrupt, match="another cell"):
-        store.get(other)
 
 
 def altered(store: Store, **changes: Any) -> tuple[bytes, Path]:
@@ -70,16 +67,14 @@ def altered(store: Store, **changes: Any) -> tuple[bytes, Path]:
     return json.dumps({**values, "checksum": checksum(values)}).encode(), path
 
 
-def test_other_schemas_say_what_to_do(store: Store, compute: Compute) -> None:
+def test_a_record_of_another_schema_is_spared_and_says_what_to_do(
+    store: Store, compute: Compute
+) -> None:
     compute(task())
-    for schema in (99, "1", None, 1.5):
+    for schema in ("1", None, 1.5, 99):
+        data, path = altered(store, schema=schema)
         with pytest.raises(UserError, match="update repfl"):
-            decode(*altered(store, schema=schema))
-
-
-def test_a_record_of_a_newer_schema_is_spared(store: Store, compute: Compute) -> None:
-    compute(task())
-    data, path = altered(store, schema=99)
+            decode(data, path)
     path.write_bytes(data)
     for fresh in (False, True):
         outcome = compute(task(), fresh=fresh)
@@ -88,36 +83,30 @@ def test_a_record_of_a_newer_schema_is_spared(store: Store, compute: Compute) ->
     assert path.read_bytes() == data
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"extra": 1},
-        {"files": ["rounds.parquet"]},
-        {"files": {"../../x": "0"}},
-        {"cell": None},
-        {"cell": {"seed": float("nan")}},
-        {"status": "fine"},
-        {"status": 3},
-        {"metrics": []},
-        {"provenance": 0},
-        {"id": 1},
-    ],
-)
-def test_a_record_that_repfl_would_not_write_is_refused(
-    store: Store, compute: Compute, changes: dict[str, Any]
-) -> None:
-    compute(task())
-    with pytest.raises(Corrupt, match=r"record\.json"):
-        decode(*altered(store, **changes))
-
-
+UNWRITTEN: list[dict[str, Any]] = [
+    {"extra": 1},
+    {"files": ["rounds.parquet"]},
+    {"files": {"../../x": "0"}},
+    {"cell": None},
+    {"cell": {"seed": float("nan")}},
+    {"status": "fine"},
+    {"status": 3},
+    {"metrics": []},
+    {"provenance": 0},
+    {"id": 1},
+]
 NO_RECORDS = [b"", b"[]", b"null", b"{", b"[" * 100_000, b"\xff", b'{"schema": 1}']
+NO_RECORDS += [b'{"checksum": [], "schema": {}}']
 
 
-@pytest.mark.parametrize("data", [*NO_RECORDS, b'{"checksum": [], "schema": {}}'])
-def test_what_is_no_record_is_refused(tmp_path: Path, data: bytes) -> None:
-    with pytest.raises(Corrupt, match=r"not a whole record|checksum"):
-        decode(data, tmp_path / "record.json")
+def test_what_repfl_would_not_write_is_refused(store: Store, compute: Compute) -> None:
+    compute(task())
+    for changes in UNWRITTEN:
+        with pytest.raises(Corrupt, match=r"record\.json"):
+            decode(*altered(store, **changes))
+    for data in NO_RECORDS:
+        with pytest.raises(Corrupt, match=r"not a whole record|checksum"):
+            decode(data, store.root / "record.json")
 
 
 @pytest.mark.parametrize("schema", range(1, stores.SCHEMA + 1))

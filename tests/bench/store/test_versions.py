@@ -24,56 +24,45 @@ def test_a_result_of_todays_versions_is_current() -> None:
     assert versions.currency(TODAY, CELL) == Currency(True)
 
 
-def engine(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(core, "ENGINE", ENGINE + 1)
+NEWER_METHOD = replace(method.methods()["fedavg"], version=2)
+RAISED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    f"made by engine {ENGINE} (today {ENGINE + 1})": lambda patch: patch.setattr(
+        core, "ENGINE", ENGINE + 1
+    ),
+    "made by method 1 (today 2)": lambda patch: patch.setitem(
+        method._REGISTRY, "fedavg", NEWER_METHOD
+    ),
+    "made by dataset 1 (today 2)": lambda patch: patch.setitem(
+        registry._REGISTRY, "digits", replace(registry.get("digits"), version=2)
+    ),
+    "made by rule 1 (today 2)": lambda patch: patch.setitem(
+        partition._PARTITIONERS, "iid", partition.partitioners()["iid"]._replace(version=2)
+    ),
+}
 
 
-def of_method(patch: pytest.MonkeyPatch) -> None:
-    newer = replace(method.methods()["fedavg"], version=2)
-    patch.setitem(method._REGISTRY, "fedavg", newer)
-
-
-def of_dataset(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(registry._REGISTRY, "digits", replace(registry.get("digits"), version=2))
-
-
-def of_rule(patch: pytest.MonkeyPatch) -> None:
-    newer = partition.partitioners()["iid"]._replace(version=2)
-    patch.setitem(partition._PARTITIONERS, "iid", newer)
-
-
-@pytest.mark.parametrize(
-    ("raised", "words"),
-    [
-        (engine, f"made by engine {ENGINE} (today {ENGINE + 1})"),
-        (of_method, "made by method 1 (today 2)"),
-        (of_dataset, "made by dataset 1 (today 2)"),
-        (of_rule, "made by rule 1 (today 2)"),
-    ],
-)
+@pytest.mark.parametrize("words", RAISED)
 def test_a_raised_version_makes_results_stale_and_is_named(
-    raised: Callable[[pytest.MonkeyPatch], None], words: str, monkeypatch: pytest.MonkeyPatch
+    words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raised(monkeypatch)
+    RAISED[words](monkeypatch)
     assert versions.currency(TODAY, CELL) == Currency(False, words)
 
 
-@pytest.mark.parametrize(
-    ("made", "changed", "words"),
-    [
-        ({"engine": ENGINE}, {}, "made by method 0 (today 1), dataset 0 (today 1), rule 0 (today"),
-        ({**TODAY, "plugin": "a" * 64}, {}, "is not loaded"),
-        (TODAY, {"method": "gone"}, "there is no method 'gone' today"),
-        (TODAY, {"recipe": {"dataset": "gone"}}, "there is no data set 'gone' today"),
-        (TODAY, {"recipe": RECIPE | {"partition": {"rule": "gone"}}}, "no partition rule 'gone'"),
-    ],
-)
-def test_what_lacks_a_version_or_is_gone_is_stale(
-    made: dict[str, Any], changed: dict[str, Any], words: str
-) -> None:
-    found = versions.currency(made, {**CELL, **changed})
-    assert not found.current
-    assert words in found.reason
+GONE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"engine": ENGINE}, {}, "made by method 0 (today 1), dataset 0 (today 1), rule 0 (today"),
+    ({**TODAY, "plugin": "a" * 64}, {}, "is not loaded"),
+    (TODAY, {"method": "gone"}, "there is no method 'gone' today"),
+    (TODAY, {"recipe": {"dataset": "gone"}}, "there is no data set 'gone' today"),
+    (TODAY, {"recipe": RECIPE | {"partition": {"rule": "gone"}}}, "no partition rule 'gone'"),
+]
+
+
+def test_what_lacks_a_version_or_is_gone_is_stale() -> None:
+    for made, changed, words in GONE:
+        found = versions.currency(made, {**CELL, **changed})
+        assert not found.current
+        assert words in found.reason
 
 
 def test_a_line_of_a_clone_with_changes_is_stale() -> None:
