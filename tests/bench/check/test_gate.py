@@ -108,16 +108,11 @@ def louder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FedAvg, "round", wrong)
 
 
-def test_nothing_moves_when_nothing_changed(reference: Path, here: Here) -> None:
-    said = here("check", "--reference", reference, *METHOD)
-    assert said.code == 0
-    assert "5 cells of 1 methods" in said.out
-    assert "nothing moved" in said.out
-
-
 def test_a_changed_method_is_caught_where_it_first_differs(
     reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said = here("check", "--reference", reference, *METHOD)
+    assert (said.code, "5 cells of 1 methods" in said.out, "nothing moved" in said.out) == (0, 1, 1)
     louder(monkeypatch)
     said = here("check", "--reference", reference, *METHOD)
     assert said.code == 1
@@ -168,11 +163,9 @@ def test_what_one_side_lacks_is_a_finding(
     assert "no longer a cell of the gate" in said["everybody", (1,)]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}']
-)
-def test_a_broken_reference_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_broken_reference_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "reference.json"
-    path.write_text(text)
-    with pytest.raises(UserError, match="is not a reference file"):
-        gate.read_reference(path)
+    for text in ("", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}'):
+        path.write_text(text)
+        with pytest.raises(UserError, match="is not a reference file"):
+            gate.read_reference(path)

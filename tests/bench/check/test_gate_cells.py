@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -86,9 +85,7 @@ def test_every_option_of_the_grids_is_exercised_or_left_to_other_tests(
     grids: Used, gate: Used
 ) -> None:
     assert grids - gate == ELSEWHERE
-
-
-def test_the_reports_that_no_grid_asks_for_are_exercised_too(gate: Used) -> None:
+    # and reports that no grid asks for
     assert {("evaluation.rule", "best-val"), ("evaluation.rounds", "set")} <= gate
 
 
@@ -107,13 +104,10 @@ def clients(recipe: str) -> Any:
     return clients_of(cell), grid().recipe(recipe, "smoke")
 
 
-def test_batches_of_one_sample_are_there_to_be_skipped() -> None:
+def test_batches_of_one_sample_and_clients_of_unequal_size_are_there() -> None:
     found, recipe = clients("fedobp")
     assert recipe.training.skip_single
     assert any(len(part) % recipe.training.batch == 1 for part in found.data.train)
-
-
-def test_clients_differ_in_size_where_weights_are_uniform() -> None:
     found, recipe = clients("star-pfl")
     assert recipe.training.weighting == "uniform"
     assert len({len(part) for part in found.data.train}) > 1
@@ -154,15 +148,11 @@ def test_some_clients_are_never_seen_before_newcomers_are_scored() -> None:
     assert run.newcomers is not None
 
 
-def test_recipes_differ_in_how_images_are_normalised() -> None:
-    assert {
-        recipe.norm for name in grid().file.recipes if (recipe := grid().recipe(name, "smoke"))
-    } == {"unit", "raw", "standard"}
-
-
-def test_there_is_a_recipe_for_every_paper() -> None:
-    papers = Counter(item.paper for item in plan(Selection(scale="smoke")))
-    assert set(papers) <= set(grid().file.recipes)
+def test_every_paper_and_every_normalisation_has_a_recipe() -> None:
+    names = grid().file.recipes
+    recipes = [recipe for name in names if (recipe := grid().recipe(name, "smoke"))]
+    assert {recipe.norm for recipe in recipes} == {"unit", "raw", "standard"}
+    assert {item.paper for item in plan(Selection(scale="smoke"))} <= set(names)
 
 
 def test_validation_and_test_data_choose_other_rounds() -> None:
