@@ -18,6 +18,7 @@ from repfl.bench.grid import plugins
 from repfl.bench.grid.catalog import published_code
 from repfl.bench.grid.grid import files
 from repfl.bench.report import overview, sheet, show_text
+from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.core.result import Result
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
@@ -43,16 +44,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(file)
 
 
-def test_the_example_method_keeps_the_contract(
-    example: str, capsys: pytest.CaptureFixture[str]
+def test_the_example_method_keeps_the_contract_and_gets_a_row_beside_the_papers_methods(
+    example: str, tmp_path: Path
 ) -> None:
     assert call(["check", "--plugin", example, "--promise", "unsent"]) == 0
-    assert "convs" in capsys.readouterr().out
-
-
-def test_the_example_method_gets_a_row_beside_the_papers_methods(
-    example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     asked = ["--method", "convs", "--artefact", "fedpurin/table1"]
     assert " ".join(asked) in re.sub(r" \\\n\s+", " ", README)
     where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
@@ -101,6 +96,12 @@ def test_the_first_screen_counts_print_and_authors_files_apart(
     page = f"{paper.replace('-', '_')}/README.md"
     (row,) = [line for line in RESULTS.splitlines() if f"({page}) |" in line]
     assert row.endswith(f"]({page}) | {' | '.join(counts)} |")
+    # every published number is counted once; a printed dash is no number, nor is a setting
+    published = read_published(files()[paper].parent / "published").frame
+    settings = [claim for sheet in sheets for claim in sheet.claims if claim.state == "setting"]
+    stated = sum(len(claim.sources) for claim in settings) + int((published["mean"] == "").sum())
+    assert found.published == sum(found.origins) == len(published) - stated
+    assert len(found.numbers) == sum(found.verdicts.values())
 
 
 def test_the_headline_adds_up_the_rows_and_keeps_print_and_files_apart() -> None:

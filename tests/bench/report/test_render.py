@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from io import StringIO
 
-import pytest
 from rich.console import Console
 
 from repfl.bench.report import overview
@@ -37,16 +36,11 @@ def test_rows_of_different_seeds_are_not_ranked() -> None:
     assert "best" in formatting.marks(first, "ours").values()
 
 
-def test_a_column_s_floor_is_that_of_the_seeds_which_all_rows_have_and_says_so() -> None:
+def test_floors_and_orders_are_of_the_seeds_that_all_rows_have() -> None:
     found = of_other_seeds()
     assert formatting.floors(found) == {"easy": 61.0}
-    said = "rows have different seeds and are not ranked"
-    (remark,) = (each for each in tables.remarks(found.frame, found.layout.columns) if said in each)
-    assert remark.endswith("the floor is that of seed 1, which all have")
-
-
-def test_orders_are_compared_over_the_seeds_that_all_rows_have() -> None:
-    found = of_other_seeds()
+    remarks = tables.remarks(found.frame, found.layout.columns)
+    assert any("the floor is that of seed 1" in each for each in remarks)
     (order,) = ranking.orderings(found.frame, found.layout.columns[:1])
     assert order.ours == (found.frame["row"].iloc[1],)
     assert list(seeds.paired(found.frame)["ours"]) == [51.0, 52.0]
@@ -89,19 +83,15 @@ def test_summaries_count_verdicts_and_claims() -> None:
     }  # fmt: skip
     assert first.standings == "1 holds, 1 does not hold, 1 undecided"
     assert (len(second.numbers), second.published) == (0, 0)
-
-
-def test_the_headline_counts_print_and_logs_apart() -> None:
-    """Whatever becomes of log values, the printed numbers keep their own outcome."""
-    first, *_ = sheets()
-    numbers = [replace(n, source=f"author_{n.source}") for n in first.numbers if n.source]
-    logs = replace(first, paper="paper-a", numbers=tuple(numbers))
-    title = overview.title(overview.summaries([first, logs], {}))
-    assert title == (
-        "8 re-run printed numbers: 1 reproduced, 1 differs, 6 undecided; "
-        "8 re-run values of authors' logs: 1 reproduced, 1 differs, 6 undecided"
-    )
-    assert overview.title(overview.summaries([first], {})) == title.partition(";")[0]
+    # whatever becomes of log values, the printed numbers keep their own outcome
+    table, *_ = sheets()
+    numbers = [replace(n, source=f"author_{n.source}") for n in table.numbers if n.source]
+    logs = replace(table, numbers=tuple(numbers))
+    counts = "1 reproduced, 1 differs, 6 undecided"
+    printed = f"8 re-run printed numbers: {counts}"
+    assert overview.title(overview.summaries([table], {})) == printed
+    both = f"{printed}; 8 re-run values of authors' logs: {counts}"
+    assert overview.title(overview.summaries([table, logs], {})) == both
 
 
 # -- the terminal ----------------------------------------------------------------------------------
@@ -119,8 +109,7 @@ def test_verdicts_and_sentences_add_up_to_the_published_numbers() -> None:
     assert all(printed + filed == sum(parts) > 0 for printed, filed, *parts in counts)
 
 
-@pytest.mark.parametrize("width", [80, 104, 138])
-def test_names_of_rows_are_whole_in_every_block_of_columns(width: int) -> None:
+def test_names_of_rows_are_whole_in_every_block_of_columns() -> None:
     table = sheets()[0]
     long = {name: f"{name}, with a name that is long" for name in table.layout.rows}
     told = replace(
@@ -128,12 +117,12 @@ def test_names_of_rows_are_whole_in_every_block_of_columns(width: int) -> None:
         layout=replace(table.layout, rows=tuple(long.values())),
         numbers=tuple(replace(each, row=long[each.row]) for each in table.numbers),
     )
-    console = Console(width=width, file=StringIO(), markup=False)
-    terminal.show([replace(told, remarks=(), claims=(), notes=(), findings=())], console)
-    (said, *_) = console.file.getvalue().partition("Published numbers")  # type: ignore[attr-defined]
-    assert max(map(len, said.splitlines()[2:])) <= width
-    blocks = said.count(f"│{told.layout.rows[0]} ")
-    assert blocks == (2 if width > 110 else 3)
-    assert all(said.count(f"│{name} ") == blocks for name in told.layout.rows[1:-1])
-    assert all(head.label in said for head in told.layout.columns)
-    assert "…" not in said
+    told = replace(told, remarks=(), claims=(), notes=(), findings=())
+    for width, blocks in ((80, 3), (104, 3), (138, 2)):
+        console = Console(width=width, file=StringIO(), markup=False)
+        terminal.show([told], console)
+        said = console.file.getvalue().partition("Published numbers")[0]  # type: ignore[attr-defined]
+        assert max(map(len, said.splitlines()[2:])) <= width
+        assert all(said.count(f"│{name} ") == blocks for name in told.layout.rows[:-1])
+        assert all(head.label in said for head in told.layout.columns)
+        assert "…" not in said

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.grid.planned import unique
+from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.report.run_details import self_test
+from repfl.bench.report.site import facts
+from repfl.bench.store.store import Store
+from tests.bench.conftest import Compute, Here, task
 
 
 def run(value: float | None, status: str = "done") -> dict[str, Any]:
@@ -36,3 +42,23 @@ def test_what_is_above_the_floor_and_what_fell_is_counted() -> None:
     assert {name: row["all"][name] for name in ("done", "above", "fell", "here", "value")} == {
         "done": 2, "above": 1, "fell": 1, "here": 3, "value": 80.0,
     }  # fmt: skip
+
+
+def test_it_reads_records_and_no_curves(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = task()
+    compute(wanted)
+    monkeypatch.delattr(Store, "frame")
+    items = [Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two", "smoke")]
+    (row,) = facts.self_test(items, store)["table"]["rows"]
+    assert [(cell["done"], cell["here"]) for cell in row["cells"]] == [(1, 1)]
+
+
+def test_smoke_stands_in_for_no_number_unless_it_is_named(here: Here, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    where = ["--results", str(tmp_path / "none"), "--out", str(out)]
+    for scale, shown in (([], ",desk,"), (["--scale", "smoke"], ",smoke,")):
+        assert here("report", "--artefact", "fedpurin/table1", *scale, *where).code == 0
+        text = (out / "fedpurin" / "table1.csv").read_text()
+        assert [each for each in (",desk,", ",smoke,") if each in text] == [shown]

@@ -6,12 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report import overview, sheet, show_text
-from repfl.paper_tables.core.published import read_published
+from repfl.bench.report import sheet, show_text
 from tests.bench.conftest import Here
 
 PAPER, CLAIM = "star-pfl", "accuracy-gain"
@@ -36,6 +32,10 @@ def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
     cells = plan(Selection(scale="paper", artefacts=["fedpurin/table1"], cells=selected))
     assert len(selected) == len(cells) == 3
     assert {(item.row, item.column) for item in cells} == {("FedPURIN", "cifar10-dir0.1")}
+    # one without cells at a scale names no run of the whole table
+    desk = here("show", "fedpurin/table1.csv:8").out.partition("at the desk scale")[2]
+    assert "repfl plan --scale desk" in desk
+    assert "repfl reproduce" not in desk
 
 
 def test_an_undecided_number_names_the_planned_runs_that_would_narrow_it() -> None:
@@ -57,34 +57,13 @@ def test_an_undecided_number_names_the_planned_runs_that_would_narrow_it() -> No
         assert "narrow" not in " ".join(show_text._number_lines(result, settled, ""))
 
 
-def test_a_number_without_cells_at_a_scale_names_no_run_of_the_whole_table(here: Here) -> None:
-    desk = here("show", "fedobp/table4.csv:5").out.partition("at the desk scale")[2]
-    assert "repfl plan --scale desk" in desk
-    assert "repfl reproduce" not in desk
-
-
 def test_an_artefact_lists_its_numbers_with_names_that_work(here: Here) -> None:
     artefact = "fedpurin/table2"
     said = here("show", artefact)
     assert said.code == 0
     line = next(x for x in said.out.splitlines() if ".csv:" in x).split()[0]
     assert here("show", line).out.startswith(f"{line} at the paper scale ({artefact})\n")
-
-
-@pytest.mark.parametrize("paper", ["fedpurin", "fedselect", "pfeddst", "star-pfl"])
-def test_every_published_number_is_counted_once(paper: str) -> None:
-    """In a table, in a figure, or in a claim; a printed dash is no number, nor is a setting."""
-    published = read_published(grids.files()[paper].parent / "published").frame
-    sheets = [sheet.sheet_of(each, {}) for each in show_text.made(paper, "paper")]
-    (found,) = overview.summaries(sheets, {})
-    settings = [c for sheet in sheets for c in sheet.claims if c.state == "setting"]
-    dashes = int((published["mean"] == "").sum())
-    stated = sum(len(claim.sources) for claim in settings)
-    assert found.published == sum(found.origins) == len(published) - dashes - stated
-    assert len(found.numbers) == sum(found.verdicts.values())
-
-
-def test_an_artefact_with_validation_data_lists_its_numbers_below_its_trials(here: Here) -> None:
+    # below its trials, if it has validation data
     said = here("show", "star-pfl/table2").out
     assert said.index("trials are missing") < said.index("star-pfl/table2.csv:2 ")
     assert "star-pfl/first-or-second" in said

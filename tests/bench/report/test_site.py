@@ -4,7 +4,6 @@ phone, in light and dark.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,19 +69,6 @@ def test_a_dot_leads_to_its_number_and_the_number_tells_everything(
     assert not page.locator("#number").is_visible()
 
 
-def test_hovering_tells_values_and_so_do_arrow_keys(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "paper-a" / "table1.html", NUMBER)
-    chart = page.locator("#curve svg.plot")
-    chart.hover(position={"x": 300, "y": 100})
-    tip = page.locator("#curve .tip")
-    assert re.fullmatch(r"ours, seed \d \(full scale\): \d+, \d+\.\d\d", tip.inner_text())
-    page.mouse.move(0, 0)
-    assert not tip.is_visible()
-    chart.focus()
-    page.keyboard.press("ArrowRight")
-    assert tip.inner_text().startswith("ours, seed 1")
-
-
 def test_a_click_on_a_heading_sorts_by_value_and_a_second_one_turns_it(
     watched: Watched, folder: Path
 ) -> None:
@@ -130,17 +116,6 @@ def test_search_finds_names_and_words(watched: Watched, folder: Path) -> None:
         page.keyboard.type(words)
         assert page.locator("#hits a").first.inner_text() == first
         assert page.locator("#hits a").first.get_attribute("href") == f"../{link}"
-
-
-def test_a_search_is_left_by_escape_from_a_hit(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "index.html")
-    page.locator("#search").fill("no such thing")
-    assert page.locator("#hits").inner_text() == "Nothing has these words."
-    page.locator("#search").fill("cifar10")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Escape")
-    assert not page.locator("#hits").is_visible()
-    assert page.evaluate("document.activeElement.id") == "search"
 
 
 PAGES = ["index.html", "paper-a/table1.html", f"paper-a/table1.html{NUMBER}"]

@@ -10,6 +10,8 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
+from repfl.bench.grid import grid as grids
+from repfl.bench.report.links import named
 from repfl.bench.report.sheet import Book
 from tests.bench.report import book as books
 
@@ -50,3 +52,12 @@ def test_the_same_book_gives_the_same_bytes(tmp_path: Path, folder: Path, book: 
     for path in sorted(folder.rglob("*.html")):
         again = tmp_path / "report" / path.relative_to(folder)
         assert again.read_bytes() == path.read_bytes(), path
+
+
+def test_a_paper_says_where_it_is_and_its_page_links_the_same() -> None:
+    for paper in grids.printed():
+        file = grids.files()[paper]
+        found = [address for _, address in named(grids.read(file).file.sources)]
+        assert len(found) >= 2, paper
+        head = Path(file).with_name("README.md").read_text("utf-8").split("\n## ")[0]
+        assert [address for address in found if f"({address})" not in head] == []
