@@ -42,7 +42,9 @@ def made(results: Path) -> dict[str, Table | Figure]:
     return {each.name: each for each in found.results if isinstance(each, Table | Figure)}
 
 
-def test_every_artefact_is_made_of_digits_and_says_so(made: dict[str, Table | Figure]) -> None:
+def test_every_artefact_is_made_of_digits_from_what_validation_chose(
+    made: dict[str, Table | Figure],
+) -> None:
     assert set(made) == set(grids.read(grids.files()["board"]).file.artefacts)
     accuracy = made["table1"]
     assert isinstance(accuracy, Table)
@@ -51,23 +53,15 @@ def test_every_artefact_is_made_of_digits_and_says_so(made: dict[str, Table | Fi
     assert accuracy.layout.rows == ("Local", "FedAvg + FT")
     shown = accuracy.frame[accuracy.frame["column"] == columns[0].key]
     assert shown["ours"].between(10, 100).all()
-
-
-def test_what_is_shown_is_what_validation_chose(
-    made: dict[str, Table | Figure], results: Path
-) -> None:
+    # what is shown is what validation chose
     trials = made["fig4"]
     assert isinstance(trials, Figure)
     groups = trials.data.groupby(["row", "seed"])
     assert (groups["filled"].sum() == 1).all()
-    best = groups["value"].transform("max")
-    assert (trials.data.loc[trials.data["filled"], "value"] == best[trials.data["filled"]]).all()
+    best, filled = groups["value"].transform("max"), trials.data["filled"]
+    assert (trials.data.loc[filled, "value"] == best[filled]).all()
     assert len(trials.data) == 2 * 2
-
-
-def test_harm_is_measured_by_local_training_and_newcomers_are_scored(
-    made: dict[str, Table | Figure],
-) -> None:
+    # harm is measured by local training, and newcomers are scored
     table = made["table2"]
     assert isinstance(table, Table)
     values = table.frame.set_index(["row", "column"])["ours"]
@@ -106,33 +100,29 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
     assert not make(own, Records(Store(tmp_path / "empty")), lines).problems
 
 
-@pytest.fixture(scope="module")
-def trials() -> list[Planned]:
-    """All that the frozen protocol and its first addenda search at the board's own size."""
-    return [item for item in searched() if item.column != PERSONS]
-
-
 PERSONS = "har-persons"
 """The recipe of the fifth addendum, which has every method once, in its compared form."""
 
 
+@pytest.fixture(scope="module")
 def searched() -> list[Planned]:
+    """All that is searched at the board's own size."""
     planned = plan(Selection(papers=["board"], scale="paper"))
     return unique(item for item in planned if item.trial)
 
 
-def test_every_method_is_searched_once_on_persons() -> None:
-    rows = pd.Series([item.row for item in searched() if item.column == PERSONS]).value_counts()
-    assert set(rows) == {15}
-    assert len(rows) == 29 + 13
+@pytest.fixture(scope="module")
+def trials(searched: list[Planned]) -> list[Planned]:
+    """Without the fifth addendum."""
+    return [item for item in searched if item.column != PERSONS]
 
 
-def test_every_method_has_the_same_number_of_trials_of_a_declared_space(
-    trials: list[Planned],
-) -> None:
-    counts = pd.Series([(item.row, item.column) for item in trials]).value_counts()
+def test_every_method_has_the_same_number_of_trials(searched: list[Planned]) -> None:
+    counts = pd.Series([(item.column == PERSONS, item.row, item.column) for item in searched])
+    counts = counts.value_counts()
     assert set(counts) == {15}
-    assert len(counts) == (28 + 2 + 1 + 2) * 2
+    persons = [key for key in counts.index if key[0]]
+    assert (len(persons), len(counts) - len(persons)) == (29 + 13, (28 + 2 + 1 + 2) * 2)
 
 
 def test_a_learning_rate_of_fine_tuning_is_searched_beside_the_same_draws(
