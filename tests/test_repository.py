@@ -23,9 +23,7 @@ FOLDERS = [ROOT / name for name in ("bench", "datasets", "docs", "paper_tables")
 PAGES = [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in folder.rglob("*.md"))]
 PAGES = [*sorted(PAGES), ROOT / ".github" / "pull_request_template.md", PLUGIN / "README.md"]
 PAGES += FORMS
-NAMED = pytest.mark.parametrize(
-    "path", [*WORKFLOWS, PLUGIN / "check.sh", *PAGES], ids=lambda p: p.relative_to(ROOT).as_posix()
-)
+NAMED = [*WORKFLOWS, PLUGIN / "check.sh", *PAGES]
 
 
 def read(path: Path) -> Any:
@@ -53,48 +51,47 @@ def scripts(path: Path) -> Iterator[str]:
             yield from (re.split(r" {2,}", line.strip())[0] for line in block.splitlines())
 
 
-@pytest.fixture(scope="module")
-def commands() -> dict[str, set[str]]:
-    """The options of every command."""
+def test_every_command_and_option_that_is_named_exists() -> None:
     from repfl.bench.cli.main import command_line
 
-    return {
+    known = {
         name: {option for parameter in command.params for option in parameter.opts}
         for name, command in command_line().commands.items()
     }
+    for path in NAMED:
+        for text in scripts(path):
+            for name, rest in re.findall(r"(?:^|[\s/`])repfl ([a-z]+)([^\n`]*)", text):
+                assert name in known, path
+                if name != "data":  # which has commands of its own
+                    used = set(re.findall(r"(--[a-z][a-z-]*)", rest))
+                    assert used <= known[name] | {"--help"}, path
 
 
-@NAMED
-def test_every_command_that_is_named_exists(path: Path, commands: dict[str, set[str]]) -> None:
-    for text in scripts(path):
-        for name, rest in re.findall(r"(?:^|[\s/`])repfl ([a-z]+)([^\n`]*)", text):
-            assert name in commands
-            if name != "data":  # which has commands of its own
-                assert set(re.findall(r"(--[a-z][a-z-]*)", rest)) <= commands[name] | {"--help"}
-
-
-@NAMED
-def test_every_session_that_is_named_exists(path: Path) -> None:
+def test_every_session_and_every_file_that_is_named_exists() -> None:
     sessions = {
         node.name
         for node in ast.parse((ROOT / "noxfile.py").read_text()).body
         if isinstance(node, ast.FunctionDef) and node.decorator_list
     }
-    for text in scripts(path):
-        for names in re.findall(r"nox -s ([a-z ]+)", text):
-            assert set(names.split()) <= sessions
+    for path in NAMED:
+        for text in scripts(path):
+            for names in re.findall(r"nox -s ([a-z ]+)", text):
+                assert set(names.split()) <= sessions, path
+    for path in PAGES:
+        named = re.findall(r"`((?:bench|tests|paper_tables)/[\w./-]+\.\w+)`", path.read_text())
+        assert [name for name in named if not (ROOT / name).exists()] == [], path
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_may_read_and_no_more(path: Path) -> None:
-    whole = read(path)
-    assert whole["permissions"] == {"contents": "read"}
-    assert "concurrency" in whole
-    assert "pull_request_target" not in path.read_text()
-    assert "secrets." not in path.read_text()
-    more = {name for name, job in jobs(path).items() if "permissions" in job}
-    assert more <= ({"publish"} if path.name == "report.yml" else set())
-    assert all("timeout-minutes" in job for job in jobs(path).values())
+def test_a_workflow_may_read_and_no_more() -> None:
+    for path in WORKFLOWS:
+        whole = read(path)
+        assert whole["permissions"] == {"contents": "read"}, path
+        assert "concurrency" in whole, path
+        text = path.read_text()
+        assert not [word for word in ("pull_request_target", "secrets.") if word in text], path
+        more = {name for name, job in jobs(path).items() if "permissions" in job}
+        assert more <= ({"publish"} if path.name == "report.yml" else set()), path
+        assert all("timeout-minutes" in job for job in jobs(path).values()), path
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +111,6 @@ def test_actions_are_pinned_to_a_major_version(every_step: list[dict[str, Any]])
 def test_no_value_from_outside_is_pasted_into_a_script(every_step: list[dict[str, Any]]) -> None:
     """It comes as a variable, so that a name on a pull request cannot be a command."""
     assert [step["run"] for step in every_step if "${{" in step.get("run", "")] == []
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_every_file_that_is_named_exists(path: Path) -> None:
-    text = path.read_text()
-    named = re.findall(r"`((?:bench|tests|paper_tables)/[\w./-]+\.\w+)`", text)
-    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 # -- the action for plug-ins -----------------------------------------------------------------------
