@@ -58,29 +58,21 @@ class Plain(Method):
         return state["theta"].expand(fed.K, -1)
 
 """
-SLIPS = (
-    HEAD
-    + """
+EACH_SLIP = """
 @slip("test-forgetful")
 class Forgetful(Plain):
-    "What has been trained is thrown away."
-
     def round(self, state, fed):
         super().round(state, fed)
         return state
 
 @slip("test-half-upload")
 class HalfUpload(Plain):
-    "Sends bodies, and averages heads as well."
-
     def up(self, end, fed):
         fed.up(end, fed.communicated & fed.params.body)
         return end
 
 @slip("test-control")
 class Control(FedAvg):
-    "A second server vector that clients use without a message: half of the bill."
-
     def init(self, fed):
         return super().init(fed) | {"control": torch.zeros_like(fed.new_model())}
 
@@ -92,8 +84,6 @@ class Control(FedAvg):
 
 @slip("test-client-control")
 class ClientControl(FedAvg):
-    "A client vector that the server averages without a message."
-
     def init(self, fed):
         return super().init(fed) | {"control": torch.zeros(fed.N, fed.D, dtype=fed.dtype)}
 
@@ -105,8 +95,6 @@ class ClientControl(FedAvg):
 
 @slip("test-one-scalar")
 class OneScalar(FedAvg):
-    "Uploads prototypes and bills one number."
-
     def init(self, fed):
         return super().init(fed) | {"prototypes": torch.zeros(fed.classes, dtype=fed.dtype)}
 
@@ -117,8 +105,6 @@ class OneScalar(FedAvg):
         return new | {"prototypes": sums.mean(0)}
 
 class Rows(Method):
-    "A model for each client."
-
     def init(self, fed):
         return {"w": fed.new_models().clone()}
 
@@ -142,15 +128,11 @@ class FewRows(Rows):
 
 @slip("test-first-rows")
 class FirstRows(Rows):
-    "Clients train the models of others."
-
     def start(self, state, fed):
         return state["w"][: fed.K]
 
 @slip("test-peeks-when-scored")
 class Scores(FedAvg):
-    "Looks at test images where it scores itself."
-
     def round(self, state, fed):
         after = super().round(state, fed)
         fed.score("pre_agg", fed.trained + seen(fed, fed.trained))
@@ -158,8 +140,6 @@ class Scores(FedAvg):
 
 @slip("test-learns-from-validation")
 class Greedy(More):
-    "Looks at validation images where it trains."
-
     def more(self, theta, fed):
         return seen(fed, theta.expand(fed.K, -1), "val")[0]
 
@@ -169,16 +149,12 @@ class Zeros(Plain):
 
 @slip("test-calls-all")
 class CallsAll(FedAvg):
-    "Trains all clients, whoever is sampled."
-
     def round(self, state, fed):
         with fed.as_active(range(fed.N)):
             return super().round(state, fed)
 
 @slip("test-unscored")
 class Unscored(FedAvg):
-    "Nothing is scored after training."
-
     def round(self, state, fed):
         after = super().round(state, fed)
         fed.trained = None
@@ -186,8 +162,6 @@ class Unscored(FedAvg):
 
 @slip("test-remembers")
 class Remembers(More):
-    "Keeps something beside the state."
-
     rounds = 0
 
     def more(self, theta, fed):
@@ -196,22 +170,16 @@ class Remembers(More):
 
 @slip("test-asks")
 class Asks(More):
-    "Asks the device for a value."
-
     def more(self, theta, fed):
         return theta if theta.sum().item() > 1e9 else 0
 
 @slip("test-mixes")
 class Mixes(More):
-    "Makes a tensor on the CPU, whatever the device is."
-
     def more(self, theta, fed):
         return torch.zeros(fed.D)
 
 @slip("test-draws")
 class Draws(More):
-    "Draws from a seed of its own."
-
     def more(self, theta, fed):
         return 1e-3 * torch.randn(fed.D, generator=torch.Generator().manual_seed(NEXT()))
 
@@ -222,23 +190,17 @@ class Seeds(More):
 
 @slip("test-stacks")
 class Stacks(More):
-    "Computes with how many clients are stacked."
-
     def more(self, theta, fed):
         return 1e-3 * fed.stack
 
 @slip("test-draws-by-place")
 class DrawsByPlace(Plain):
-    "Draws something for each client, by its place in the cohort."
-
     def up(self, end, fed):
         noise = torch.from_numpy(fed.rng("noise").random((fed.K, 1)))
         return fed.up(end + 1e-3 * noise.to(end))
 
 @slip("test-attention")
 class Attention(Plain):
-    "Averages attention layers, of which it sends nothing."
-
     def init(self, fed):
         return super().init(fed) | {"w": fed.client_rows(fed.new_model()[None])}
 
@@ -255,8 +217,6 @@ class Attention(Plain):
 
 @slip("test-backwards")
 class Backwards(Plain):
-    "FedAvg whose clients train from the last to the first, one by one and two of them twice."
-
     def round(self, state, fed):
         received, end = self.down(state, fed), {}
         twice = fed.active_ids[:2]
@@ -269,31 +229,23 @@ class Backwards(Plain):
 
 @slip("test-bills")
 class Bills(More):
-    "Bills by hand."
-
     def more(self, theta, fed):
         fed.network.ledger.bill("up", fed.active, 1)
         return 0
 
 @slip("test-welcomes")
 class Welcomes(FedAvg):
-    "Changes the state for those who join."
-
     def newcomer_params(self, state, fed):
         state["theta"] += 1
         return state["theta"].expand(fed.N, -1)
 
 @slip("test-compares")
 class Compares(Plain):
-    "Scores clients by who else is scored."
-
     def client_params(self, state, fed):
         return state["theta"].expand(fed.K, -1) * fed.K
 
 @slip("test-explodes")
 class Explodes(More):
-    "Diverges."
-
     def more(self, theta, fed):
         return theta / 0
 
@@ -303,12 +255,10 @@ class FullMask(FedAvg):
 
 @slip("test-idle")
 class Idle(Plain):
-    "Trains nothing."
-
     def round(self, state, fed):
         return {"theta": fed.mean(self.up(self.down(state, fed), fed))}
 """
-)
+SLIPS = HEAD + EACH_SLIP
 
 FOUND = [
     ("test-forgetful", "learning", 1.0, "no round changes any client's model"),
