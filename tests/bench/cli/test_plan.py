@@ -1,4 +1,6 @@
-"""Stale values: listed with their reasons, and computed again on demand."""
+"""`repfl plan`: what it does once, however many cells there are, and stale values, which are listed
+with their reasons and computed again on demand.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,37 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from repfl.bench.evidence import plan_status
 from repfl.bench.evidence.committed.committed_run import Line
 from repfl.bench.evidence.committed.committed_runs import CommittedRuns
+from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.store import store as stores
 from repfl.bench.store import versions
 from repfl.bench.store.store import Record, Store
 from tests.bench.conftest import Here, rewrite, stored
+
+
+def test_every_record_is_read_once_and_no_measured_line_beside_it(
+    here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def counted(module: Any, name: str) -> Mock:
+        monkeypatch.setattr(module, name, calls := Mock(wraps=getattr(module, name)))
+        return calls
+
+    asked = ("--artefact", "star-pfl/fig1", "--results", tmp_path)
+    assert here("run", *asked, "--executor", "inline").code == 0
+    decoded, lines, read = (
+        counted(*each) for each in ((stores, "decode"), (plan_status, "read"), (grids, "_read"))
+    )
+    assert here("plan", *asked).code == 0
+    assert decoded.call_count == len(Store(tmp_path).ids()) == 1
+    assert not lines.called
+    assert {call.args[0].parent.name for call in read.call_args_list} == {"star_pfl"}
 
 
 @pytest.fixture
