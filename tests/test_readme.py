@@ -98,9 +98,10 @@ def test_the_first_screen_counts_print_and_authors_files_apart(
     assert row.endswith(f"]({page}) | {' | '.join(counts)} |")
     # every published number is counted once; a printed dash is no number, nor is a setting
     published = read_published(files()[paper].parent / "published").frame
-    settings = [claim for sheet in sheets for claim in sheet.claims if claim.state == "setting"]
-    stated = sum(len(claim.sources) for claim in settings) + int((published["mean"] == "").sum())
-    assert found.published == sum(found.origins) == len(published) - stated
+    settings = [number for each in sheets for number in each.numbers if number.kind == "setting"]
+    stated = [claim for each in sheets for claim in each.claims if claim.state == "setting"]
+    left_out = len(settings) + sum(len(claim.sources) for claim in stated)
+    assert found.published == sum(found.origins) == (published["mean"] != "").sum() - left_out
     assert len(found.numbers) == sum(found.verdicts.values())
 
 
