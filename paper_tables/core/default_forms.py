@@ -68,7 +68,7 @@ def figure(key: forms.Key, title: str, evidence: Evidence) -> Figure:
     what = f"Accuracy by round ({curve}); bands span the seeds."
     data = forms.accuracy_curves(evidence, labels, [column.key for column in columns], curve)
     return forms.by_round(
-        evidence, key, title, what, rows=labels, columns=columns, data=data, notes=_once(data)
+        evidence, key, title, what, rows=labels, columns=columns, data=data, notes=[*_once(data)]
     )
 
 
