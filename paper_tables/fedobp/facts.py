@@ -272,7 +272,7 @@ def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     )
     share = said(
         "share-below-half",
-        "Fewer than 0.5 % of the parameters are personal",
+        "Fewer than 0.5 % of the parameters are personal, but for the entry that rounding up adds",
         ours,
         _largest(counted, sizes) if complete else MISSING,
         place="Abstract",

@@ -32,7 +32,15 @@ from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard, markdo
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
-BOARD = "(leaderboard.html)"
+HERE = {
+    "RESULTS.md": "findings.html",
+    "board/README.md)": "leaderboard.html)",
+    "board/PROTOCOL.md#how-to-repeat-it-and-how-to-join": "leaderboard.html#join",
+    "../bench/STATISTICS.md": "how.html#verdicts",
+    "../bench/GUIDE.md#how-to-contest-a-statement": "how.html#contest",
+    "../README.md#cite": "how.html#cite",
+}
+"""Files of the repository whose contents stand on a page of the report."""
 TEMPLATES = Path(__file__).parent / "templates"
 FRAMES = {
     "numbers": numbers.COLUMNS,
@@ -122,7 +130,8 @@ TITLES = {"findings": "Findings, and what is not known", "questions": "Questions
 
 def _document(text: str, repository: str) -> Markup:
     """Return a text about all papers, whose links to a paper's README lead to its notes here."""
-    text = text.replace("(RESULTS.md", "(findings.html").replace("(board/README.md)", BOARD)
+    for file, here in HERE.items():
+        text = text.replace(f"({file}", f"({here}")
     text = re.sub(r"\((\w+)/README\.md", lambda m: f"({m[1].replace('_', '-')}/notes.html", text)
     return readme(text, repository and f"{repository}/blob/HEAD/paper_tables")
 

@@ -111,6 +111,11 @@ def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
         for heading in re.findall(r"^##+ (.+)$", str(facts.get("notes", "")), re.MULTILINE)
     ]
     entries += [
+        [heading, name, f"{name}.html#{anchor(heading)}", ""]
+        for name, text in book.documents.items()
+        for heading in re.findall(r"^##+ (.+)$", text, re.MULTILINE)
+    ]
+    entries += [
         [f"{word}", "glossary", f"how.html#{slug(word)}", text] for word, text in GLOSSARY.items()
     ]
     entries += [
