@@ -43,6 +43,8 @@ def draw(shown: Sequence[Number], commit: str) -> Canvas:
         ):
             for differs in (False, True):
                 points = [n for n in group if (n.verdict == Verdict.DIFFERS) == differs]
+                if differs and not points:
+                    continue
                 colour = "#d55e00" if differs else "#0173b2"
                 axes.scatter(
                     [n.printed or 0.0 for n in points],
@@ -59,19 +61,20 @@ def draw(shown: Sequence[Number], commit: str) -> Canvas:
             (n for n in shown if n.verdict == Verdict.DIFFERS), key=lambda n: n.ours or 0.0
         )
         names = []
-        for letter, number in zip(ascii_letters, differing, strict=False):
-            row, setting = number.row.partition(",")[0], number.where
+        for place, number in enumerate(differing[: len(ascii_letters)]):
+            letter, row = ascii_letters[place], number.row.partition(",")[0]
+            setting = number.where.replace("; ", ", ")
             names.append(f"{letter}  {row}, {setting}")
             axes.annotate(
                 letter,
                 (number.printed or 0.0, number.ours or 0.0),
-                xytext=(-5, 3),
+                xytext=(-5, 3 if place % 2 else -8),
                 textcoords="offset points",
                 ha="right",
                 fontsize=8,
             )
         axes.text(
-            0.455, 0.445, "\n".join(names), transform=axes.transAxes, va="top", fontsize=6.8,
+            0.49, 0.425, "\n".join(names), transform=axes.transAxes, va="top", fontsize=6.8,
             linespacing=1.25,
         )  # fmt: skip
         axes.set(xlabel="theirs, %", ylabel="ours, %", xlim=(low, 100.5), ylim=(low, 100.5))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from posixpath import normpath
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -120,9 +121,10 @@ def noted(text: str, has_notes: bool = True, folder: str = "") -> Markup:
     return Markup(html.replace("README, ", f'<a href="{escape(folder)}notes.html">notes</a>, '))
 
 
-def readme(text: str, address: str = "") -> Markup:
+def readme(text: str, address: str = "", folder: str = "") -> Markup:
     """Return a paper's README as HTML: numbered rows have an anchor. Links to files of the
-    repository lead to the `address` of the README's folder there; without one they are no links.
+    repository lead to the `address` of the README's folder there. Without one they are no links,
+    and name the file if the README's `folder` in the repository is given.
     """
     from markdown_it import MarkdownIt
 
@@ -137,9 +139,13 @@ def readme(text: str, address: str = "") -> Markup:
         html = re.sub(
             r'<a href="(?!https?:|#|[\w/-]+\.html)([^"]*)">', rf'<a href="{address}/\1">', html
         )
-    html = re.sub(
-        r'<a href="(?!https?:|#|[\w/-]+\.html)[^"]*">(.*?)</a>', r"\1", html, flags=re.DOTALL
-    )
+
+    def unlinked(link: re.Match[str]) -> str:
+        file = normpath(f"{folder}/{link[1].partition('#')[0]}")
+        return f"{link[2]}: <code>{file}</code>" if folder else link[2]
+
+    dead = r'<a href="(?!https?:|#|[\w/-]+\.html)([^"]*)">(.*?)</a>'
+    html = re.sub(dead, unlinked, html, flags=re.DOTALL)
     html = html.replace(
         "<table>",
         '<div class="scroll" tabindex="0" role="region" aria-label="Table">'

@@ -133,7 +133,7 @@ def _document(text: str, repository: str) -> Markup:
     for file, here in HERE.items():
         text = text.replace(f"({file}", f"({here}")
     text = re.sub(r"\((\w+)/README\.md", lambda m: f"({m[1].replace('_', '-')}/notes.html", text)
-    return readme(text, repository and f"{repository}/blob/HEAD/paper_tables")
+    return readme(text, repository and f"{repository}/blob/HEAD/paper_tables", "paper_tables")
 
 
 def _environment(book: Book, board: Leaderboard | None) -> Environment:

@@ -58,7 +58,7 @@ def test_every_re_run_number_stands_once_at_its_values_in_its_colour() -> None:
         (61.0, 62.0, blue, False),
     }
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert [label.rpartition("(")[2] for label in labels] == ["2)", "0)", "1)", "1)"]
+    assert [label.rpartition("(")[2] for label in labels] == ["2)", "1)", "1)"]
     title = axes.get_title(loc="left")
     assert title.startswith("Of 2 re-run printed accuracies none differs")
     assert title.endswith("of 2 logged values 1 do")
