@@ -128,18 +128,35 @@ def middle(values: Sequence[float]) -> str:
 
 
 def markdown(board: Leaderboard) -> str:
-    """Return the leaderboard as a table for a page on GitHub."""
+    """Return the leaderboard as two tables for a page on GitHub: ranks and accuracies; whom a
+    method leaves worse off, what it sends, and its rates.
+    """
     settings = board.settings
-    keys = {"Rank": "rank", "Frozen": "rank/frozen"}
-    keys |= {f"Rank, {settings[s]}": f"{s}/rank" for s in board.own} | {"Method": ""}
-    keys |= {f"{label}, %": f"{s}/accuracy" for s, label in settings.items()}
-    keys |= {f"worse than local, {label}, %": f"{s}/harm" for s, label in settings.items()}
-    keys |= {"KiB a round": "traffic"}
-    rates = [f"learning rate, {label}" for label in settings.values()]
-    lines = [[*keys, *rates, "fine-tuning rate"]]
+    first = {"Rank": "rank", "Frozen": "rank/frozen"}
+    first |= {f"Rank, {settings[s]}": f"{s}/rank" for s in board.own}
+    first |= {"Method": ""} | {f"{label}, %": f"{s}/accuracy" for s, label in settings.items()}
+    second = {"Method": ""}
+    second |= {f"worse than local, {label}, %": f"{s}/harm" for s, label in settings.items()}
+    second |= {"KiB a round": "traffic"}
+    rates = [
+        [
+            *(line.rates.get(s, "") for s in settings),
+            "; ".join(dict.fromkeys(line.fine_rates.values())),
+        ]
+        for line in board.lines
+    ]
+    heads = [*(f"learning rate, {label}" for label in settings.values()), "fine-tuning rate"]
+    none: list[list[str]] = [[] for _ in board.lines]
+    return "\n".join((_table(board, first, [], none), _table(board, second, heads, rates)))
+
+
+def _table(
+    board: Leaderboard, keys: Mapping[str, str], more: Sequence[str], cells: Sequence[list[str]]
+) -> str:
+    """Return a table of some numbers of every line, and further cells."""
+    lines = [[*keys, *more]]
     lines.append(["---" if name == "Method" else "---:" for name in lines[0]])
-    for line in board.lines:
-        cells = [line.text(key) if key else line.row for key in keys.values()]
-        cells += [line.rates.get(setting, "") for setting in settings]
-        lines.append([*cells, "; ".join(dict.fromkeys(line.fine_rates.values()))])
-    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+    for line, further in zip(board.lines, cells, strict=True):
+        texts = [line.text(key) if key else line.row for key in keys.values()]
+        lines.append([*texts, *further])
+    return "".join("| " + " | ".join(texts) + " |\n" for texts in lines)
