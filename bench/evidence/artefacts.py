@@ -163,11 +163,12 @@ def _plain(key: tuple[str, str], file: GridFile, evidence: Evidence) -> Result:
     from repfl.paper_tables.core.tables import Place
 
     artefact = file.artefacts[key[1]]
+    words = artefact.title, artefact.caption
     if artefact.kind == "figure":
-        return default_forms.figure(key, artefact.title, evidence)
+        return default_forms.figure(key, words, evidence)
     places = {name: Place(**each.printed) for name, each in file.recipes.items() if each.printed}
     printing = Printing(**artefact.printing.model_dump())
-    return default_forms.table(key, artefact.title, evidence, places, printing)
+    return default_forms.table(key, words, evidence, places, printing)
 
 
 # -- every published number is shown somewhere: a mistyped name must not drop one silently ---------

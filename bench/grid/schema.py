@@ -155,6 +155,7 @@ class Artefact(_Strict):
 
     kind: Literal["table", "figure"]
     title: str
+    caption: str = Field(default="", description="replaces the generated one, of plain forms")
     like: str = Field(default="", description="an artefact whose cells this one shows as well")
     printing: Printed = Printed()
     cells: list[Block] = []

@@ -25,10 +25,15 @@ NOWHERE = Place("", "")
 
 
 def table(
-    key: forms.Key, title: str, evidence: Evidence, places: Mapping[str, Place], printing: Printing
+    key: forms.Key,
+    words: tuple[str, str],
+    evidence: Evidence,
+    places: Mapping[str, Place],
+    printing: Printing,
 ) -> Table:
     """Return every row at every recipe. `places` say where in the published file of the table the
-    numbers of a recipe stand; without any there are statistics over all columns.
+    numbers of a recipe stand; without any there are statistics over all columns. `words` are title
+    and caption; without a caption one is made from the runs.
     """
     columns, number = _columns(evidence), _number(evidence, key[1])
     rows = _rows(evidence, number)
@@ -42,8 +47,9 @@ def table(
     made = forms.table(
         evidence,
         key,
-        title,
+        words[0],
         "Accuracy as the grid's recipes report it.",
+        caption=words[1],
         rows=rows,
         columns=all_columns,
         frame=pd.concat([frame, metric_cells], ignore_index=True) if metrics else frame,
@@ -58,7 +64,7 @@ def table(
     return replace(made, requested_numbers=tables.requested_numbers(number, rows, columns, at))
 
 
-def figure(key: forms.Key, title: str, evidence: Evidence) -> Figure:
+def figure(key: forms.Key, words: tuple[str, str], evidence: Evidence) -> Figure:
     """Draw accuracy by round at the reported scoring point, a panel per recipe, with seed bands."""
     columns, labels = _columns(evidence), list(dict.fromkeys(evidence.cells["row"]))
     point, average = (
@@ -66,9 +72,18 @@ def figure(key: forms.Key, title: str, evidence: Evidence) -> Figure:
     )
     curve = f"{point}/{'pooled' if average == 'pooled' else 'mean'}"
     what = f"Accuracy by round ({curve}); bands span the seeds."
+    title, caption = words
     data = forms.accuracy_curves(evidence, labels, [column.key for column in columns], curve)
     return forms.by_round(
-        evidence, key, title, what, rows=labels, columns=columns, data=data, notes=[*_once(data)]
+        evidence,
+        key,
+        title,
+        what,
+        rows=labels,
+        columns=columns,
+        data=data,
+        notes=[*_once(data)],
+        caption=caption,
     )
 
 

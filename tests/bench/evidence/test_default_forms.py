@@ -25,6 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own")
     grid = GRID.replace("clients = 3", f"clients = 3\n{LATE}")
     asking = 'clients = 2\nevaluation = { metrics = ["macro-f1", "loss"] }'
+    grid = grid.replace('kind = "table"', 'kind = "table"\ncaption = "In my own words."', 1)
     (folder / "tests.toml").write_text(grid.replace("clients = 2", asking))
     where = ["--results", str(folder / "results"), "--out", str(folder / "report")]
     asked = ["--grid", str(folder / "tests.toml"), "--artefact", "tests/table1"]
@@ -41,6 +42,13 @@ def test_what_a_method_is_worth_to_newcomers_stands_aside_where_there_are_any(fo
     assert late == {(f"{row}: newcomers", "three") for row in ("Local", "FedAvg", GUEST)}
     statistics = (folder / "tests/table1.md").read_text().split("Statistics over all columns")[1]
     assert "newcomers" not in statistics
+
+
+def test_a_caption_of_ones_own_replaces_the_generated_one(folder: Path) -> None:
+    for form in ("md", "tex"):
+        text = (folder / f"tests/table1.{form}").read_text()
+        assert "In my own words." in text
+        assert "Test accuracy in percent" not in text
 
 
 def test_metrics_beside_accuracy_have_columns_of_their_own(folder: Path) -> None:
