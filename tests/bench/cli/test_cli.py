@@ -104,7 +104,7 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
         ("run --checkpoint nan", "checkpoint nan"),
         ("run --plugin /nowhere.py", "/nowhere.py | no such file"),
         ("run --grid /nowhere.toml", "/nowhere.toml | cannot be read"),
-        ("list", "Missing argument 'kind': papers, methods"),
+        ("list", "Missing argument | papers, methods"),
         ("list method", "unknown kind 'method' | methods"),
         ("show fedobp", "'fedobp' is not valid | PAPER/ARTEFACT"),
         ("show star-pfl/tabel2", "unknown claim, table or figure 'tabel2' | table2"),
