@@ -73,8 +73,6 @@ class Run:
 
     def step(self) -> None:
         """Run one communication round and score it."""
-        if self.done:
-            raise RuntimeError(f"all {self.round} rounds are over; repfl.open(...) begins anew")
         fed, round_ = self.fed, self.round + 1
         fed.begin(round_, all_clients=self.method.decentralised, due=self._due_points(round_))
         begun = perf_counter()

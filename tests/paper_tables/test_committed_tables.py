@@ -63,7 +63,8 @@ COMPUTED = "How many seeds"
 
 
 def test_a_quoted_number_stands_on_the_page_that_its_answer_links() -> None:
-    pages = ("board/README.md", "fedobp/README.md", "fedpurin/README.md", "RESULTS.md")
+    papers = ("fedobp/README.md", "fedpurin/README.md", "fedselect/tables/table2.md")
+    pages = ("board/README.md", *papers, "RESULTS.md")
     bench = ("../bench/GUIDE.md", "../bench/SPEED.md")
     told = " ".join((ROOT / name).read_text() for name in (*pages, *bench))
     answers = [each for each in QUESTIONS.split(" ### ") if not each.startswith(COMPUTED)]
@@ -112,9 +113,10 @@ def test_the_runs_behind_verdicts_are_counted(
             halves[number.seeds].append((number.difference_high - number.difference_low) / 2)
     one, low, high = median(halves[1]), min(halves[2]), max(halves[2])
     assert (
-        f"With one run most intervals reach {one:.2f} points to either side, so that a difference"
-        f" shows above {one + 1:.1f} points. With two runs they reach {low:.2f} to {high:.1f}, and"
-        f" a difference shows above {low + 1:.1f} to {high + 1:.0f}." in QUESTIONS
+        f"With one run most intervals of printed numbers reach {one:.2f} points to either side, so"
+        " that a difference"
+        f" shows above {one + 1:.1f} points. With two runs they reach {low:.2f} to"
+        f" {high:.1f}, and a difference shows above {low + 1:.1f} to {high + 1:.0f}." in QUESTIONS
     )
     contradicted = sum(
         claim.state == "contradicts the paper's own numbers"

@@ -144,6 +144,6 @@ def setting(
     """
     name, text, place = words
     reduced = f"the {scale} scale has settings of its own"
-    taken = {True: "our full-scale runs have the same", False: "our full-scale runs have another"}
+    taken = {True: "our full-scale cells have the same", False: "our full-scale cells have another"}
     why = f"{taken[same] if scale == 'paper' else reduced}: {settings}"
     return Claim(name, text, State.SETTING, why, scale, place, sources=sources)
