@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_import_list_and_verify_agree(
 WRONG = {
     "get cifr10": "did you mean cifar10",
     "import cifar10 --from nowhere": "does not exist",
-    f"import cifar10 --from {__file__}": "test_data.py is no file of cifar10",
+    f"import cifar10 --from {shlex.quote(__file__)}": "test_data.py is no file of cifar10",
     "show a-paper/smal": "did you mean a-paper/small",
     "show small --scale papr": "did you mean",
     "get office_home": "download OfficeHomeDataset",
@@ -88,7 +89,7 @@ WRONG = {
 
 def test_wrong_names_are_refused(here: Here, paper: None) -> None:
     for arguments, words in WRONG.items():
-        said = here("data", *arguments.split())
+        said = here("data", *shlex.split(arguments))
         assert (said.code, said.err.count("\n")) == (2, 1), said
         assert words in said.err
 
