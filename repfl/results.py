@@ -65,9 +65,10 @@ def load(
     chosen = _chosen(store, paper, scale, measured, grids) if computed else {}
     rows = [_row(each, recipes) | {"chosen": chosen.get(cell, "")} for cell, each in computed]
     _describe_unnamed(rows, computed)
-    beside = {name: None for row in rows for name in row if name not in columns()}
+    first = columns()
+    beside = dict.fromkeys(name for row in rows for name in row if name not in first)
     ordered = sorted(beside, key=lambda name: "." not in name)
-    frame = pd.DataFrame(rows, columns=[*columns(), *ordered]).set_index("id")
+    frame = pd.DataFrame(rows, columns=[*first, *ordered]).set_index("id")
     frame = frame[~frame.index.duplicated()]  # an own run before a committed run
     numbers = ("accuracy", "floor", "bytes", "seconds", "wall")
     frame = frame.astype(dict.fromkeys(numbers, float))
@@ -172,7 +173,7 @@ def _chosen(
     """Return what validation chose in the searches of grid files and of a paper, by cell."""
     from repfl.bench.evidence.cell_evidence import CellEvidence, Records
     from repfl.bench.evidence.committed.committed_runs import CommittedRuns, read
-    from repfl.bench.evidence.selection import chosen_options
+    from repfl.bench.evidence.selection import choices, chosen_options
     from repfl.bench.grid import grid
     from repfl.bench.grid.plan import Selection, plan
     from repfl.paper_tables.core.evidence import chosen_text
@@ -186,8 +187,9 @@ def _chosen(
             continue
         for size in {scale} & {*file.scales} if scale else file.scales:
             runs = read(paper, size) if paper and selection.papers and measured else CommittedRuns()
-            planned = plan(replace(selection, scale=size))
-            options = chosen_options(planned, CellEvidence(records, runs))
+            tried = [item for item in plan(replace(selection, scale=size)) if item.trial]
+            made = choices(tried, CellEvidence(records, runs)) if tried else ()
+            options = chosen_options(made)
             chosen |= {cell: chosen_text([each]) for cell, each in options.items()}
     return chosen
 

@@ -214,8 +214,17 @@ COLUMNS = {
     "recipes": ("name", "scale", "dataset", "model", "clients", "partition", "options", "rounds"),
     "artefacts": ("artefact", "kind", "smoke", "desk", "paper", "title"),
     "claims": ("claim", "state", "text"),
-    "runs": tuple(
-        "run method dataset model rounds seed status accuracy finished note".split()  # noqa: SIM905
+    "runs": (
+        "run",
+        "method",
+        "dataset",
+        "model",
+        "rounds",
+        "seed",
+        "status",
+        "accuracy",
+        "finished",
+        "note",
     ),
 }
 """What is listed, by kind, of the facts on each."""

@@ -10,7 +10,7 @@ import pandas as pd
 from repfl.bench.evidence import runs
 from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.evidence.committed.committed_run import counts_frame, curves_frame
-from repfl.bench.evidence.selection import choices
+from repfl.bench.evidence.selection import Choice, choices, chosen_options
 from repfl.bench.grid.planned import Planned
 from repfl.paper_tables.core.evidence import TRIAL, Arrays, Reduce
 from repfl.paper_tables.core.statistics.noise import Noise
@@ -37,8 +37,7 @@ class ArtefactEvidence:
         """Return the rows of `runs` of the planned cells, with their places in the artefact, and
         the options that validation chose.
         """
-        trials = self.trials()
-        chosen = trials[trials["chosen"].astype(bool)].set_index("id")["options"].to_dict()
+        chosen = chosen_options(self._choices)
         places = (
             {
                 "artefact": item.key,
@@ -55,17 +54,16 @@ class ArtefactEvidence:
 
     # -- trials and clients ------------------------------------------------------------------------
 
-    def trials(self) -> pd.DataFrame:
-        """Return the trials of the searches, with the columns `TRIAL`."""
-        return self._searched
-
     @cached_property
-    def _searched(self) -> pd.DataFrame:
+    def _choices(self) -> list[Choice]:
+        return choices(self._trials, self._evidence) if self._trials else []
+
+    def trials(self) -> pd.DataFrame:
         """Return every trial of the searches: row, column, seed, trial, id, status, validation and
         test accuracy, whether validation chose it, and the options in which trials differ.
         """
         rows = []
-        for choice in choices(self._trials, self._evidence) if self._trials else ():
+        for choice in self._choices:
             best = choice.best if not choice.open else None
             tried = choice.tried
             rows += [

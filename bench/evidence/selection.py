@@ -119,12 +119,11 @@ def choices(planned: Sequence[Planned], evidence: CellEvidence) -> list[Choice]:
     return list(by_ids.values())
 
 
-def chosen_options(planned: Sequence[Planned], evidence: CellEvidence) -> dict[str, dict[str, Any]]:
+def chosen_options(made: Iterable[Choice]) -> dict[str, dict[str, Any]]:
     """Return what validation chose in every complete search, by the ids of the chosen cells."""
-    tried = [item for item in planned if item.trial]
     return {
         cell: {name: best.options.get(name) for name in choice.tried}
-        for choice in (choices(tried, evidence) if tried else ())
+        for choice in made
         if (best := choice.best) is not None and not choice.open
         for cell in best.ids
     }

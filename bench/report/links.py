@@ -135,17 +135,15 @@ def readme(text: str, address: str = "", folder: str = "") -> Markup:
         r"<h(\d)>(.*?)</h\1>", lambda m: f'<h{m[1]} id="{anchor(m[2])}">{m[2]}</h{m[1]}>', html
     )
     html = re.sub(r'<img[^>]*alt="([^"]*)"[^>]*>', r"<em>\1</em>", html)
-    if address:
-        html = re.sub(
-            r'<a href="(?!https?:|#|[\w/-]+\.html)([^"]*)">', rf'<a href="{address}/\1">', html
-        )
 
-    def unlinked(link: re.Match[str]) -> str:
+    def in_repository(link: re.Match[str]) -> str:
+        if address:
+            return f'<a href="{address}/{link[1]}">{link[2]}</a>'
         file = normpath(f"{folder}/{link[1].partition('#')[0]}")
         return f"{link[2]}: <code>{file}</code>" if folder else link[2]
 
-    dead = r'<a href="(?!https?:|#|[\w/-]+\.html)([^"]*)">(.*?)</a>'
-    html = re.sub(dead, unlinked, html, flags=re.DOTALL)
+    relative = r'<a href="(?!https?:|#|[\w/-]+\.html)([^"]*)">(.*?)</a>'
+    html = re.sub(relative, in_repository, html, flags=re.DOTALL)
     html = html.replace(
         "<table>",
         '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
