@@ -145,10 +145,9 @@ def _stored_cells(
     recipes = _recipes_of(paper_scales) if ids and paper_scales is not None else None
     for cell in ids:
         try:
-            if (record := store.get(cell)) is not None:
-                store.verify(record)
-                if recipes is None or canonical(record.cell["recipe"]) in recipes:
-                    yield cell, ComputedCell(record, None)
+            record = store.whole(cell)
+            if record and (recipes is None or canonical(record.cell["recipe"]) in recipes):
+                yield cell, ComputedCell(record, None)
         except (Corrupt, UserError) as error:
             warnings.warn(one_line(error), stacklevel=4)
 

@@ -77,9 +77,8 @@ def find(store: Store, prefix: str) -> ShownRecord:
 
     stored = [cell for cell in store.ids() if cell.startswith(prefix)]
     if cell := _only_id(prefix, stored, f"records in {store.root}"):
-        record = store.get(cell)
+        record = store.whole(cell)
         assert record is not None  # its file was there a moment ago
-        store.verify(record)
         command = record.provenance.get("command", "")
         flags = "" if command.startswith("python") else f"{again((), store)} --fresh"
         repeat = f"{command}{flags}" if command else ""

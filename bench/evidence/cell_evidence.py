@@ -31,10 +31,7 @@ class Records:
         if cell not in self._records:
             self._records[cell] = None
             try:
-                record = self.store.get(cell)
-                if record is not None:
-                    self.store.verify(record)
-                self._records[cell] = record
+                self._records[cell] = self.store.whole(cell)
             except (Corrupt, UserError) as error:
                 self._reject(cell, error)
         return self._records[cell]

@@ -45,7 +45,7 @@ class Statuses:
     def __init__(self, store: Store) -> None:
         self.store = store
         # most plans have the records that costs are learned from; the cache holds a limited number
-        self.record = lru_cache(maxsize=2 * MAX_RECORDS)(store.get)
+        self.record = lru_cache(maxsize=2 * MAX_RECORDS)(store.whole)
         self._statuses: dict[str, Status] = {}
 
     def of(self, cell: str) -> Status:

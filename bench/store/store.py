@@ -191,6 +191,15 @@ class Store:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from None
         return decode(data, path)
 
+    def whole(self, cell: str) -> Record | None:
+        """Return a record if its fields and all its files are sound; None if there is none. Raise
+        `Corrupt` if `repfl run` would compute the cell again.
+        """
+        record = self.get(cell)
+        if record is not None:
+            self.verify(record)
+        return record
+
     def checked(self, record: Record, name: str) -> Path | None:
         """Return the path of a record's sibling file, its bytes verified; None if the record has no
         such file.
@@ -374,9 +383,6 @@ def sync_folder(path: Path) -> None:
 def stored_result(store: Store, cell: str) -> Record | None:
     """Return a usable record of a cell; None if it is missing or damaged."""
     try:
-        record = store.get(cell)
-        if record is not None:
-            store.verify(record)
-        return record
+        return store.whole(cell)
     except Corrupt:
         return None

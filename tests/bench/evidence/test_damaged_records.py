@@ -98,10 +98,22 @@ def test_the_others_are_reported(
     assert (report.code, str(path) in report.out) == (int(reads), reads)
 
 
-def test_a_damaged_record_is_computed_again(here: Here, grid: Path, results: Path) -> None:
-    victim = next(results.glob("*/rounds.parquet"))
-    victim.write_bytes(victim.read_bytes()[:-1])
+@pytest.mark.parametrize("name", ["rounds.parquet", "clients.parquet"])
+def test_a_damaged_record_is_planned_and_computed_again(
+    here: Here, grid: Path, results: Path, name: str
+) -> None:
+    victim = next(results.glob(f"*/{name}"))
+    if name == "rounds.parquet":
+        victim.write_bytes(victim.read_bytes()[:-1])
+    else:
+        victim.unlink()
     assert str(victim) in finding(here, results)
+    facts = json.loads(here("plan", "--grid", grid, "--results", results, "--json").out)
+    missing = {each["id"]: each["reason"] for each in facts["cells"] if each["status"] == "missing"}
+    assert missing.keys() == {victim.parent.name}
+    assert str(victim) in missing[victim.parent.name]
+    listed = json.loads(here("list", "runs", "--results", results, "--json").out)
+    assert [each["run"] for each in listed if each["status"] == "missing"] == [victim.parent.name]
     said = here("show", victim.parent.name, "--results", results)
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
     assert victim.name in said.err
