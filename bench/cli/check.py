@@ -65,49 +65,61 @@ def check(
     methods that are named or come from a plug-in (do they keep what every method must keep?).
     """
     from repfl.bench.check import gate
-    from repfl.bench.grid import plugins
     from repfl.bench.grid.grid import with_named
 
-    plugin = with_named(plugin or (), grid or ())
-    plugin_methods = _methods_of(plugin or ())
-    if plugin or method:  # without either, the gate is of our methods, whatever else is installed
-        plugins.load(plugin or ())
-    files = tuple(str(real_path(path)) for path in plugin or ())
+    grid, promise = grid or [], promise or []
+    plugin = with_named(plugin or (), grid)
+    names, files = _loaded(method or [], plugin), tuple(str(real_path(path)) for path in plugin)
     if accept:
-        path = gate.accept(reference, reason, method or plugin_methods, workers, files)
+        path = gate.accept(reference, reason, names, workers, files)
         print(f"reference written: {path}")
         return FINE
-    names = method or plugin_methods
-    if plugin and not names and not promise:
-        text = "registers no method; models, data sets and partitions have a test file for pytest"
-        raise UserError(f"plugin {', '.join(plugin)}: {text}")
-    if model is not None:
-        model = _registered_model(model)
-    settings = _recipes(recipe, grid or ())
-    elsewhere = bool(promise or model or settings)
-    codes = [
-        _contract(names, promise or (), model, setting)
-        for setting in settings or ((None,) if names or promise or model else ())
-    ]
-    if not elsewhere and (not names or reference or _in_gate(names)):
+    papers = _check_papers(files)
+    if plugin and not (names or promise):
+        return _without_methods(plugin, papers)
+    model = None if model is None else _registered_model(model)
+    settings = _recipes(recipe, grid)
+    codes = _contracts(names, promise, model, settings)
+    if not (promise or model or settings) and (not names or reference or _in_gate(names)):
         codes.append(_show_regression(gate.check(reference, names, workers, files)))
     return max(codes)
 
 
-def _methods_of(paths: Sequence[str]) -> list[str]:
-    """Load plug-ins, and return the methods that they register."""
+def _loaded(methods: list[str], paths: Sequence[str]) -> list[str]:
+    """Load plug-ins, and return the methods to check: those that are named, or else those that the
+    plug-ins register. Without either, the gate is of our methods, whatever else is installed.
+    """
     from repfl.bench.grid import plugins
 
-    if not paths:
-        return []
-    plugins.load(paths)
+    if methods or paths:
+        plugins.load(paths)
     files = [real_path(path) for path in paths]
-    return [
+    return methods or [
         name
         for name in plugins.registries()["method"]
         if (origin := plugins.origin("method", name)) is not None
         and any(origin == file or file in origin.parents for file in files)
     ]
+
+
+def _check_papers(files: Sequence[str]) -> list[str]:
+    """Return the papers of these plug-ins; refuse published numbers without a row and a column."""
+    from repfl.bench.evidence.artefacts import refuse_unplaced
+    from repfl.bench.grid.grid import PLUGIN_PAPERS
+
+    papers = [paper for paper, file in PLUGIN_PAPERS.items() if str(file.parent) in files]
+    for paper in papers:
+        refuse_unplaced(paper)
+        print(f"{paper}: every published number has a row and a column")
+    return papers
+
+
+def _without_methods(plugin: Sequence[str], papers: Sequence[str]) -> int:
+    """Return the exit code of plug-ins without methods, which only papers may be."""
+    if papers:
+        return FINE
+    text = "registers no method; models, data sets and partitions have a test file for pytest"
+    raise UserError(f"plugin {', '.join(plugin)}: {text}")
 
 
 def _recipes(name: str | None, files: Sequence[Path]) -> list[tuple[str, Recipe]]:
@@ -146,6 +158,20 @@ def _in_gate(names: Sequence[str]) -> bool:
 
 
 # -- the contract ----------------------------------------------------------------------------------
+
+
+def _contracts(
+    names: Sequence[str],
+    promises: Sequence[str],
+    model: str | None,
+    recipes: Sequence[tuple[str, Recipe]],
+) -> list[int]:
+    """Check the contract with every recipe, or with none; return the exit codes. Nothing is checked
+    if nothing is named.
+    """
+    if not (names or promises or model or recipes):
+        return []
+    return [_contract(names, promises, model, recipe) for recipe in recipes or (None,)]
 
 
 def _contract(

@@ -51,7 +51,8 @@ def plan(
 
     store = Store(results)
     with waiting("planning"):
-        facts = plan_status.overview(select(chosen, shard, unmeasured), store, only_stale=stale)
+        planned = _checked(select(chosen, shard, unmeasured))
+        facts = plan_status.overview(planned, store, only_stale=stale)
     if as_json:
         print_json(facts)
     elif stale:
@@ -73,7 +74,7 @@ def run(
     from repfl.bench.evidence import plan_status
     from repfl.bench.store.store import Store
 
-    planned = select(chosen, shard, unmeasured)
+    planned = _checked(select(chosen, shard, unmeasured))
     if stale:  # a stale record would be taken as it is unless cells are computed again
         planned = plan_status.only_stale(planned, Store(launch.results))
         launch = replace(launch, fresh=True)
@@ -100,7 +101,7 @@ def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
     """
     from repfl.bench.store.store import Store
 
-    ending = _compute(select(chosen), launch, chosen)
+    ending = _compute(_checked(select(chosen)), launch, chosen)
     if ending.signal:
         return ending.exit_code
     _, code = _report(chosen, launch.results, out)
@@ -108,6 +109,16 @@ def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
         smoke = command("report", replace(chosen, scale="smoke"), Store(launch.results))
         print(f"shown: the best evidence for every number; what ran, at the scale smoke: `{smoke}`")
     return ending.exit_code or code
+
+
+def _checked(planned: list[Planned]) -> list[Planned]:
+    """Return planned cells; refuse those of an own paper whose published numbers have no place."""
+    from repfl.bench.evidence.artefacts import refuse_unplaced
+    from repfl.bench.grid.grid import PLUGIN_PAPERS
+
+    for paper in PLUGIN_PAPERS.keys() & {item.paper for item in planned}:
+        refuse_unplaced(paper)
+    return planned
 
 
 # -- running ---------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line, with_class
 from repfl.bench.evidence import selection
@@ -17,11 +18,14 @@ from repfl.bench.evidence.artefact_evidence import ArtefactEvidence
 from repfl.bench.evidence.cell_evidence import CellEvidence, Records
 from repfl.bench.evidence.committed import committed_runs, noise
 from repfl.bench.evidence.committed.committed_runs import CommittedRuns
+from repfl.bench.evidence.unplaced import misnamed_rows, unplaced_numbers
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
-from repfl.bench.grid.schema import GridFile, written_out
-from repfl.bench.store.store import Record
+from repfl.bench.grid.schema import GridFile
+from repfl.bench.store.store import Record, Store
+from repfl.paper_tables.core.published import read_published
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +40,8 @@ class Artefacts:
 
     results: list[Result] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unplaced: list[str] = field(default_factory=list)
+    """Those of the problems that are published numbers without a row and a column."""
     failed: list[str] = field(default_factory=list)
     """The artefacts that could not be made or drawn, by `paper/name`."""
     used: dict[str, Record] = field(default_factory=dict)
@@ -66,12 +72,29 @@ def make(planned: Sequence[Planned], records: Records, root: Path | None = None)
             known = noise.fitted(root or grids.ROOT)
             evidence = ArtefactEvidence(cells, cell_evidence, published, known, trials)
             made.results.append(make_one(cells[0], evidence, made))
-        whole = _is_complete(paper, items, made)
-        results = [result for result in made.results if result.paper == paper]
-        made.problems += unused_published(paper, published, results, whole)
-        made.problems += misnamed_rows(items, results)
+        results = {result.name: result for result in made.results if result.paper == paper}
+        unplaced = [
+            *unplaced_numbers(items, published, results, whole=_is_complete(paper, items, made)),
+            *misnamed_rows(items, results),
+        ]
+        made.unplaced += unplaced
+        made.problems += unplaced
     made.problems += records.problems
     return made
+
+
+def refuse_unplaced(paper: str) -> None:
+    """Refuse a paper that has a published number without a row and a column, or one that cannot be
+    read, before anything is computed. Its grid is taken whole, whatever is selected.
+    """
+    scale = max(grids.read(grids.files()[paper]).file.scales, key=grids.SCALES.index)
+    with TemporaryDirectory() as nothing:
+        empty = Path(nothing)
+        made = make(plan(Selection([paper], scale=scale)), Records(Store(empty)), empty)
+    published = read_published(grids.folder(paper) / "published")
+    if problems := [*published.problems, *made.unplaced]:
+        further = f" (and {len(problems) - 1} more)" if problems[1:] else ""
+        raise UserError(f"{problems[0]}{further}")
 
 
 def _is_complete(paper: str, planned: Sequence[Planned], made: Artefacts) -> bool:
@@ -94,8 +117,6 @@ def _use(cell: str, records: Records, committed: CommittedRuns, made: Artefacts)
 
 
 def published_by(paper: str, made: Artefacts) -> pd.DataFrame:
-    from repfl.paper_tables.core.published import read_published
-
     published = read_published(grids.folder(paper) / "published")
     made.problems += published.problems
     return published.frame
@@ -169,81 +190,3 @@ def _plain(key: tuple[str, str], file: GridFile, evidence: Evidence) -> Result:
     places = {name: Place(**each.printed) for name, each in file.recipes.items() if each.printed}
     printing = Printing(**artefact.printing.model_dump())
     return default_forms.table(key, words, evidence, places, printing)
-
-
-# -- every published number is shown somewhere: a mistyped name must not drop one silently ---------
-
-
-def unused_published(
-    paper: str, published: pd.DataFrame, results: Sequence[Result], whole: bool
-) -> Iterator[str]:
-    """Yield a message for every published number that no artefact uses. The file `table1.csv`
-    belongs to the artefact `table1`; numbers of other files, such as sentences, are checked only if
-    the `whole` paper was made and nothing was missing.
-    """
-    from repfl.paper_tables.core.result import Absent, shown, stated
-
-    made = {result.name: result for result in results}
-    sources = {each.name: {*shown(each)["source"], *stated(each)} for each in results}
-    all_sources = set().union(*sources.values())
-    for row in published.to_dict("records"):
-        owner = made.get(str(row["file"]).removesuffix(".csv"))
-        used = sources[owner.name] if owner else all_sources
-        if row["source"] in used or isinstance(owner, Absent) or not (owner or whole):
-            continue
-        where = ", ".join(str(row[name]) for name in ("dataset", "setting", "metric") if row[name])
-        yield (
-            f"{paper}/published/{row['source']}: {row['method']} ({where}) = {row['mean']} stands"
-            f" in no artefact; {_hint(row, owner, made)}"
-        )
-
-
-def _hint(row: Mapping[Any, Any], owner: Result | None, made: Mapping[str, Result]) -> str:
-    """Return which field of a published number is probably mistyped."""
-    from repfl.paper_tables.core.result import Table
-
-    shown = [each for each in ([owner] if owner else made.values()) if isinstance(each, Table)]
-    keys = {key for each in shown for key in each.requested_numbers}
-    name, method = owner.name if owner else "any table", str(row["method"])
-    valid = {key[-1] for key in keys} or {str(label) for t in shown for label in t.frame["row"]}
-    if method not in valid:
-        return f"no row of {name} is published as {method!r}: {nearest(method, valid)}"
-    for index, field_ in enumerate(("table", "dataset", "setting")):
-        valid = {key[index] for key in keys}
-        if valid and row[field_] not in valid:
-            return (
-                f"no column of {name} has {field_} {row[field_]!r}: {nearest(row[field_], valid)}"
-            )
-    setting, valid = (
-        f"{row['dataset']}, {row['setting']}",
-        {f"{key[1]}, {key[2]}" for key in keys},
-    )
-    if valid and setting not in valid:
-        return f"no column of {name} has dataset and setting {setting!r}: {nearest(setting, valid)}"
-    return f"no row and column of {name} have its dataset, setting and metric"
-
-
-def misnamed_rows(planned: Sequence[Planned], results: Sequence[Result]) -> Iterator[str]:
-    """Yield a message for every published row that the grid lacks, if the grid has a row that the
-    table lacks.
-    """
-    from repfl.paper_tables.core.result import Table
-
-    for result in results:
-        items = [item for item in planned if item.artefact == result.name]
-        if not items or not isinstance(result, Table):
-            continue
-        path = items[0].file or grids.files()[result.paper]
-        cells = written_out(grids.read(path).file, result.name)
-        labels = {row.label for each in cells for row in each.rows}
-        if labels - {item.row for item in items}:
-            continue  # some rows were selected, and the others are rightly empty
-        frame = result.frame
-        sources = dict(frame.loc[frame["source"] != "", ["row", "source"]].to_numpy()[::-1])
-        with_ours = set(frame.loc[frame["ours"].notna(), "row"])
-        for row in sorted(sources.keys() - labels - with_ours):
-            if spare := (labels & set(frame["row"])) - sources.keys():
-                yield (
-                    f"{result.paper}/published/{sources[row]}: row {row!r} is not in the grid's"
-                    f" {result.name}; {nearest(row, spare)}"
-                )

@@ -85,6 +85,28 @@ def test_a_mistyped_label_is_told_with_its_line(
     assert said.code == 1
     assert words in said.out
     assert f"sixth-one/published/table1.csv:{line}: " in said.out
+    few, plugin = ("--scale", "smoke", "--column", "few"), ("--plugin", paper)
+    results = ("--results", paper.parent / "r")
+    for command in (
+        ("plan", *plugin, "--paper", "sixth-one", *few, *results),
+        ("run", *plugin, "--artefact", "sixth-one/fig1", *few, *results),
+        ("check", *plugin),
+    ):
+        said = here(*command)
+        assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+        assert f"sixth-one/published/table1.csv:{line}: " in said.err
+        assert words in said.err
+    assert not (paper.parent / "r").exists()
+
+
+def test_numbers_of_columns_that_are_not_selected_are_no_finding(here: Here, paper: Path) -> None:
+    said = here("report", *asked(paper, "--column", "few"))
+    assert (said.code, "problem" in said.out) == (0, False)
+    said = here("check", "--plugin", paper)
+    assert (said.code, said.out) == (
+        0,
+        "sixth-one: every published number has a row and a column\n",
+    )
 
 
 def test_a_folder_without_a_grid_is_no_paper(here: Here, tmp_path: Path) -> None:
