@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from repfl.bench.evidence.committed.committed_run import Line
     from repfl.bench.grid.planned import Planned
     from repfl.bench.run.runner import Ending
-    from repfl.bench.store.store import Record, Store
+    from repfl.bench.store.record import Record
+    from repfl.bench.store.store import Store
     from repfl.datasets.core.recipe import Recipe
 
 AnyRecipe: TypeAlias = "str | Recipe | Mapping[str, Any]"
@@ -52,14 +53,15 @@ class Run:
     @property
     def accuracy(self) -> float:
         """Return what the recipe reports, as a share of 1; NaN if there is none."""
-        value = self.record.metrics.get("value")
-        return nan if value is None else float(value)
+        return nan if self.record.value is None else self.record.value
 
     @property
     def floor(self) -> float:
         """Return the accuracy of predicting every client's most frequent class."""
-        average = self.record.recipe.evaluation.average
-        return float(self.record.metrics.get("floor", {}).get(average, nan))
+        metrics, average = self.record.metrics, self.record.recipe.evaluation.average
+        if metrics is None or metrics.floor is None:
+            return nan
+        return metrics.floor.pooled if average == "pooled" else metrics.floor.clients
 
     @cached_property
     def _line(self) -> Line:
@@ -93,7 +95,7 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        cell, provenance = self.record.cell, self.record.provenance
+        cell, seconds = self.record.cell, self.record.origin.seconds
         recipe = cell["recipe"]
         facts = {
             "method": cell["method"],
@@ -104,7 +106,7 @@ class Run:
             "status": f"{self.status} {self.record.reason}".strip(),
             "accuracy": f"{100 * self.accuracy:.2f} %",
             "floor": f"{100 * self.floor:.2f} %",
-            "seconds": f"{provenance.get('seconds', {}).get('wall', nan):.1f}",
+            "seconds": f"{nan if seconds is None else seconds.wall:.1f}",
             "cell": self.id[:12],
         }
         return pd.Series(facts, dtype=object).to_frame("").to_html(header=False)
@@ -268,7 +270,7 @@ def _compute(
     if summary.signal:
         raise KeyboardInterrupt
     for record in summary.stored:
-        if not (currency := versions.of_record(record.provenance, record.cell)).current:
+        if not (currency := versions.of_record(record.origin, record.cell)).current:
             text = f"the stored result of {record.id[:12]} is not of today: {currency.reason}"
             warnings.warn(f"{text}; fresh=True computes it again", stacklevel=3)
     return summary, Store(Path(task_options.results))

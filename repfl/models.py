@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from repfl.api import Run
-    from repfl.bench.store.store import Record, Store
+    from repfl.bench.store.record import Record
+    from repfl.bench.store.store import Store
 
 
 def client_model(

@@ -15,7 +15,8 @@ from repfl.catalog import Grids, Plugins, load_plugins, paths
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.committed.committed_run import Line
-    from repfl.bench.store.store import Record, Store
+    from repfl.bench.store.record import Record
+    from repfl.bench.store.store import Store
 
 Cells: TypeAlias = "pd.DataFrame | str | Iterable[str]"
 """Rows of `load`, an id, or several ids; an id may be cut short."""
@@ -285,7 +286,7 @@ def _stale(reason: str, record: Record) -> str:
     from repfl.bench.store.versions import PLUGIN
 
     absent = reason.startswith("there is no") or reason.endswith("is not loaded")
-    if absent and PLUGIN in (record.provenance.get("versions") or {}):
+    if absent and PLUGIN in record.origin.versions:
         return f"unknown: {reason}; pass plugins=[...]"
     return reason
 

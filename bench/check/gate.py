@@ -21,7 +21,8 @@ from repfl.bench.errors import FAILED, UserError, one_line
 from repfl.bench.grid.methods import parse_spec
 from repfl.bench.run import cost
 from repfl.bench.store import provenance
-from repfl.bench.store.store import Record, Store, replace_file, writing
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store, replace_file, writing
 
 if TYPE_CHECKING:
     from repfl.bench.grid.cell import Cell
@@ -217,11 +218,11 @@ def entry_of(record: Record, store: Store) -> GateEntry:
     clients = [] if frame is None else sorted(frame[columns].itertuples(index=False, name=None))
     arrays = store.arrays(record).items()
     return entry | {
-        "partition": record.provenance["partition"][:16],
-        "metrics": _rounded(record.metrics),
+        "partition": str(record.origin.partition)[:16],
+        "metrics": _rounded(record.json["metrics"]),
         "totals": _totals(clients),
         "counts": _counts(clients),
-        "norms": _rounded(record.provenance["norms"]),
+        "norms": _rounded(record.origin.norms),
         "arrays": _rounded({n: _size(array) for n, array in arrays if array.dtype.kind in "biuf"}),
     }
 

@@ -241,7 +241,7 @@ def show_ending(
         )
     stale: defaultdict[str, list[str]] = defaultdict(list)
     for record in ending.stored:
-        currency = versions.of_record(record.provenance, record.cell)
+        currency = versions.of_record(record.origin, record.cell)
         if not currency.current:
             stale[currency.reason].append(record.cell["method"])
     for change, methods in stale.items():

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from repfl.bench.evidence.committed.committed_run import Curve
-    from repfl.bench.store.store import Record, Store
+    from repfl.bench.store.record import Record
+    from repfl.bench.store.store import Store
 
 SPARKS, WIDTH = "▁▂▃▄▅▆▇█", 60
 
@@ -79,10 +80,10 @@ def find(store: Store, prefix: str) -> ShownRecord:
     if cell := _only_id(prefix, stored, f"records in {store.root}"):
         record = store.whole(cell)
         assert record is not None  # its file was there a moment ago
-        command = record.provenance.get("command", "")
+        command = record.origin.command
         flags = "" if command.startswith("python") else f"{again((), store)} --fresh"
         repeat = f"{command}{flags}" if command else ""
-        currency = versions.of_record(record.provenance, record.cell)
+        currency = versions.of_record(record.origin, record.cell)
         note = "" if currency.current else f"stale: {currency.reason}"
         return ShownRecord(record, by_name(store.frame(record, "rounds.parquet")), repeat, note)
     committed = {
@@ -113,7 +114,7 @@ def _committed(cell: str, paper: str, scale: str) -> ShownRecord:
     """Return a committed run, and the command of the grid that plans its cell."""
     from repfl.bench.evidence.committed import committed_runs
     from repfl.bench.grid.plan import Selection, plan
-    from repfl.bench.run.record import rerun_options
+    from repfl.bench.run.record_parts import rerun_options
 
     measured = committed_runs.read(paper, scale)
     planned = [item for item in plan(Selection([paper], scale=scale)) if item.cell.id == cell]
@@ -126,7 +127,7 @@ def _committed(cell: str, paper: str, scale: str) -> ShownRecord:
     if others := measured.others(line):
         values = ", ".join(_value(each.record) for each in others)
         note += f", one of {len(others) + 1} lines (the others: {values})"
-    made = rerun_options(line.record.provenance, line.record.recipe)
+    made = rerun_options(line.record.origin, line.record.recipe)
     return ShownRecord(line.record, line.curves, f"{planned[0].command}{made} --fresh", note)
 
 
@@ -137,7 +138,7 @@ def show_record(shown: ShownRecord) -> None:
     from repfl.bench.store import provenance
 
     out, record = screen(), shown.record
-    cell, origin = record.cell, record.provenance
+    cell, origin = record.cell, record.origin
     out.print(Text(record.id, "bold"))
     out.print(
         f"{cell['method']} version {cell['version']}, seed {cell['seed']}: {record.status}"
@@ -147,19 +148,20 @@ def show_record(shown: ShownRecord) -> None:
         out.print(shown.note, soft_wrap=True)
     leaves(out, "hyper-parameters", cell["hp"])
     leaves(out, "recipe", cell["recipe"])
-    if record.metrics:
-        result = f"{_value(record)} at round {record.metrics['round']}{_floor(record)}"
+    if record.metrics is not None:
+        result = f"{_value(record)} at round {record.metrics.round}{_floor(record)}"
         out.print(titled("result", f"  {result}"))
         _show_curves(out, shown)
-    fields = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
+    hidden = ("traceback", "command")
+    fields = {name: value for name, value in origin.plain.items() if name not in hidden}
     if isinstance(memory := fields.get("peak_memory"), int):
         fields["peak_memory"] = f"{memory / 2**20:,.0f} MiB"
     leaves(out, "provenance", fields)
-    if "traceback" in origin:
-        out.print(titled("traceback", f"\n{origin['traceback']}"))
+    if origin.traceback:
+        out.print(titled("traceback", f"\n{origin.traceback}"))
     if shown.again:
         out.print(titled("again", f"  {shown.again}"), soft_wrap=True)
-        dirty, commit = origin.get("dirty"), origin.get("commit")
+        dirty, commit = origin.dirty, origin.commit
         if commit and (dirty or commit != provenance.commit()["commit"]):
             source = f"commit {commit}{', with changed files' if dirty else ''}"
             warning = f"       computed at {source}; other code may not give the same number"
@@ -167,15 +169,16 @@ def show_record(shown: ShownRecord) -> None:
 
 
 def _value(record: Record) -> str:
-    value = record.metrics.get("value")
-    return "-" if value is None else f"{100 * value:.2f} %"
+    return "-" if record.value is None else f"{100 * record.value:.2f} %"
 
 
 def _floor(record: Record) -> str:
     """Return the accuracy of a majority-class predictor, in words."""
     average = record.recipe.evaluation.average
-    floor = record.metrics.get("floor", {}).get("pooled" if average == "pooled" else "clients")
-    return f", majority class {100 * floor:.2f} %" if isinstance(floor, int | float) else ""
+    if record.metrics is None or (floors := record.metrics.floor) is None:
+        return ""
+    floor = floors.pooled if average == "pooled" else floors.clients
+    return f", majority class {100 * floor:.2f} %"
 
 
 def _show_curves(out: Console, shown: ShownRecord) -> None:

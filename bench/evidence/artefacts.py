@@ -24,7 +24,8 @@ from repfl.bench.grid import plugins
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.grid.schema import GridFile
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.published import read_published
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Any
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.committed.committed_run import Counts, Curve, Line, by_name, counts_of
 from repfl.bench.evidence.committed.committed_runs import CommittedRuns
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.evidence import Arrays, Reduce, curve_matches
 
 

@@ -21,7 +21,8 @@ from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.cell import canonical
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store import provenance
-from repfl.bench.store.store import Record, Store, writing
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store, writing
 from repfl.paper_tables.core.evidence import Arrays, Reduce
 
 
@@ -119,7 +120,7 @@ def _add(
     record = records.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
         return False
-    signed = replace(record, provenance={**record.provenance, "contributor": contributor})
+    signed = replace(record, provenance=record.origin.changed(contributor=contributor))
     line = Line(signed, item.column)
     old = next((each for each in committed.cells.get(line.cell, ()) if each.key == line.key), None)
     if old is not None and old.digests != line.digests:
@@ -138,23 +139,18 @@ def _add(
 
 
 def _conflict(old: Record, new: Record) -> str:
-    finished, values = (
-        old.provenance["finished"],
-        (old.metrics.get("value"), new.metrics.get("value")),
-    )
-    text = f"value {values[0]} in the line of {finished}, {values[1]} now"
+    text = f"value {old.value} in the line of {old.origin.finished}, {new.value} now"
     return f"cell {new.id[:12]} came out otherwise from the same versions: {text}; not taken"
 
 
 def _same_conditions(old: Record, new: Record) -> bool:
     """Return whether the same committed versions computed both records in the same way."""
-    then, now = old.provenance, new.provenance
-    alike = all(then[name] == now.get(name) for name in ("versions", "chunk"))
-    return alike and not then.get("dirty") and not now.get("dirty")
+    then, now = old.origin, new.origin
+    alike = (then.versions, then.chunk) == (now.versions, now.chunk)
+    return alike and not then.dirty and not now.dirty
 
 
 def _improves(old: Line, line: Line) -> bool:
     """Return whether a line has more than one with the same digests: committed code, or counts."""
-    then, now = old.record.provenance, line.record.provenance
-    cleaner = bool(then.get("dirty")) and not now.get("dirty")
-    return cleaner or (old.counts is None and line.counts is not None)
+    cleaner = old.record.origin.dirty and not line.record.origin.dirty
+    return bool(cleaner) or (old.counts is None and line.counts is not None)

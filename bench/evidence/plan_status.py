@@ -21,7 +21,8 @@ from repfl.bench.run import memory
 from repfl.bench.run.cost import DEVICES, MAX_RECORDS, Speeds, measured
 from repfl.bench.store import checkpoint, versions
 from repfl.bench.store.locks import holder, is_locked
-from repfl.bench.store.store import FINAL, Record, Store
+from repfl.bench.store.record import FINAL, Record
+from repfl.bench.store.store import Store
 
 OPEN = ("missing", "failed", "running")
 """Statuses of cells that are still to be computed."""
@@ -67,7 +68,7 @@ class Statuses:
                 return Status("missing", reason)
         if record is None:
             return Status("missing", NOT_COMPUTED)
-        stale = versions.of_record(record.provenance, record.cell).reason
+        stale = versions.of_record(record.origin, record.cell).reason
         prefix = "failed before: " if record.status == "failed" else ""
         return Status(record.status, prefix + record.reason, stale)
 
@@ -229,6 +230,6 @@ def _record_facts(record: Record) -> dict[str, Any]:
         "clients": recipe.clients,
         "rounds": recipe.training.rounds,
         "seed": record.cell["seed"],
-        "accuracy": record.metrics.get("value"),
-        "finished": record.provenance.get("finished"),
+        "accuracy": record.value,
+        "finished": record.origin.finished,
     }

@@ -21,7 +21,8 @@ from repfl.bench.grid.once import once
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.grid.recipes import recipe_values
 from repfl.bench.store import versions
-from repfl.bench.store.store import Record
+from repfl.bench.store.contents import Metrics, Provenance
+from repfl.bench.store.record import Record
 from repfl.paper_tables.core.evidence import COMMITTED, STALE
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ COLUMNS = {
 """
 
 
+SAME = ("peak_memory", "precision", "commit", "finished", "partition")
+"""Columns that provenance has under their own name."""
+
+
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return nested tables as columns; lists become tuples, which tables can group by."""
     flat = dotted(values, prefix)
@@ -101,15 +106,16 @@ def row(
     """Return the row of a cell. `line` is the committed run that the record is taken from;
     `settings` are the columns of its options and its recipe.
     """
-    cell, metrics, origin = record.cell, record.metrics, record.provenance
+    cell, origin = record.cell, record.provenance
     done, recipe, found = record.status == "done", cell["recipe"], find_entry(cell["method"])
-    accuracy, traffic = metrics.get("value"), metrics.get("traffic") or {}
-    seconds, platform = origin.get("seconds") or {}, origin.get("platform") or {}
-    stale = (line.currency if line else versions.of_record(origin, cell)).reason if origin else ""
+    stale = ""
+    if origin is not None:
+        stale = (line.currency if line else versions.of_record(origin, cell)).reason
     tier = COMMITTED if line is not None and done else ""
     if settings is None:
         settings = flatten(cell["hp"], "hp.") | _settings(recipe)
     return {
+        **dict.fromkeys(COLUMNS),
         "id": record.id,
         "method": cell["method"],
         "version": cell["version"],
@@ -117,33 +123,50 @@ def row(
         "seed": cell["seed"],
         "status": record.status,
         "reason": record.reason,
-        "accuracy": float(accuracy) if done and accuracy is not None else nan,
-        "round": metrics.get("round"),
-        "floor": metrics.get("floor", {}).get(recipe["evaluation"]["average"]),
+        "accuracy": record.value if done and record.value is not None else nan,
         "dataset": recipe["dataset"],
         "dataset_title": _title(recipe["dataset"]),
         "source": "record" if line is None else "committed",
         "tier": ", ".join(filter(None, (tier, STALE if stale and done else ""))),
         "stale": stale,
-        "bytes": sum(int(each or 0) for each in traffic.values()) if traffic else None,
-        "parameters": metrics.get("parameters"),
-        "seconds": seconds.get("processor"),
-        "wall": seconds.get("wall"),
-        "peak_memory": origin.get("peak_memory"),
-        "device": platform.get("device") or origin.get("device"),
-        "torch": platform.get("torch"),
-        "precision": origin.get("precision"),
-        "stack": origin.get("chunk"),
-        "commit": origin.get("commit"),
-        "dirty": bool(origin.get("dirty")),
-        "contributor": origin.get("contributor"),
-        "finished": origin.get("finished"),
-        "partition": origin.get("partition"),
-        "metrics": metrics,
-        **flatten(origin.get("work") or {}, "work."),
+        "metrics": record.metrics,
+        **_conditions(origin),
         **settings,
-        **flatten(metrics.get("floor", {}), "floor."),
+        **_numbers(record.metrics, recipe["evaluation"]["average"]),
+    }
+
+
+def _numbers(metrics: Metrics | None, average: str) -> dict[str, Any]:
+    """Return the columns of what a run found."""
+    if metrics is None:
+        return {}
+    floor = metrics.floor.plain if metrics.floor else {}
+    traffic = metrics.traffic.plain if metrics.traffic else {}
+    return {
+        "round": metrics.round,
+        "floor": floor.get(average),
+        "bytes": metrics.traffic.total if metrics.traffic else None,
+        "parameters": metrics.parameters,
+        **flatten(floor, "floor."),
         **flatten(traffic, "traffic."),
+    }
+
+
+def _conditions(origin: Provenance | None) -> dict[str, Any]:
+    """Return the columns of how a run was made."""
+    if origin is None:
+        return {"dirty": False}
+    work = origin.work.plain if origin.work else {}
+    return {
+        "seconds": origin.seconds and origin.seconds.processor,
+        "wall": origin.seconds and origin.seconds.wall,
+        "device": origin.platform.device or origin.device,
+        "torch": origin.platform.torch,
+        "stack": origin.chunk,
+        "dirty": bool(origin.dirty),
+        "contributor": origin.contributor or None,
+        **{name: getattr(origin, name) for name in SAME},
+        **flatten(work, "work."),
     }
 
 

@@ -10,9 +10,9 @@ from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.evidence.committed.committed_run import Counts, Curve
 from repfl.bench.evidence.runs import run
 from repfl.bench.grid.planned import Planned, unique
-from repfl.bench.run.record import rerun_options
+from repfl.bench.run.record_parts import rerun_options
+from repfl.bench.store.record import Record
 from repfl.bench.store.reported import reported_curve
-from repfl.bench.store.store import Record
 from repfl.paper_tables.core.evidence import STALE
 
 MAX_CURVE_POINTS = 60
@@ -66,7 +66,7 @@ def _facts(item: Planned, row: Mapping[str, Any], record: Record, again: str) ->
         "floor": _percent(row["floor"]),
         "seconds": row["wall"],
         "memory": row["peak_memory"],
-        "command": f"{item.command}{rerun_options(record.provenance, cell.recipe)}{again} --fresh",
+        "command": f"{item.command}{rerun_options(record.origin, cell.recipe)}{again} --fresh",
         "from": "committed" if row["source"] == "committed" else "computed here",
     }
 

@@ -9,12 +9,13 @@ from dataclasses import replace
 
 from repfl.bench.errors import StoreError, UserError, one_line, with_class
 from repfl.bench.grid.plugins import line_in
-from repfl.bench.run import cost, machine, record
+from repfl.bench.run import cost, machine, record_parts
 from repfl.bench.run.compute import Interrupted, compute, store_record
 from repfl.bench.run.task import Options, Outcome, Report, Task
 from repfl.bench.store.locks import claim, holder
 from repfl.bench.store.provenance import data_here
-from repfl.bench.store.store import FINAL, Record, Store, stored_result
+from repfl.bench.store.record import FINAL, Record
+from repfl.bench.store.store import Store, stored_result
 from repfl.datasets.core.errors import DataError
 
 REFUSALS = (UserError, DataError)
@@ -32,7 +33,7 @@ def run_task(task: Task, options: Options, report: Report, stop: Callable[[], bo
             existing = stored_result(store, cell)
             if existing is not None and counts_as_done(existing, options):
                 status = "cached" if existing.status in ("done", "skipped") else existing.status
-                return Outcome(cell, status, existing.reason, 0.0, existing.metrics.get("value"))
+                return Outcome(cell, status, existing.reason, 0.0, existing.value)
             result = _attempt(task, options, store, report, stop)
     except Interrupted:
         return Outcome(cell, "interrupted", "stopped by the user")
@@ -41,16 +42,16 @@ def run_task(task: Task, options: Options, report: Report, stop: Callable[[], bo
     except REFUSALS as error:
         return Outcome(cell, "refused", one_line(error))
     seconds = time.perf_counter() - begun
-    return Outcome(cell, result.status, result.reason, seconds, result.metrics.get("value"))
+    return Outcome(cell, result.status, result.reason, seconds, result.value)
 
 
 def counts_as_done(record: Record, options: Options) -> bool:
     """Return whether a stored record replaces computing its cell; a failed cell is tried once in
     every run.
     """
-    is_newer = bool(options.began) and str(record.provenance.get("finished", "")) >= options.began
-    models = options.keep_models or record.provenance.get("models", "")
-    lacks_models = record.status == "done" and record.provenance.get("models", "") != models
+    finished, kept = record.origin.finished, record.origin.models
+    is_newer = bool(options.began) and finished >= options.began
+    lacks_models = record.status == "done" and kept != (options.keep_models or kept)
     return is_newer or (record.status in FINAL and not options.fresh and not lacks_models)
 
 
@@ -107,10 +108,11 @@ def _without_numbers(
     resumable: bool = False,
 ) -> Record:
     """Store a record without numbers; a failure does not replace a finished result."""
-    origin = record.origin(task, options) | ({"traceback": trace} if trace else {})
+    more: dict[str, object] = {"traceback": trace} if trace else {}
     if status == "diverged":  # final, so its data must be named as a result's are
-        origin["data"] = data_here(task.cell.recipe.dataset)
-    without_numbers = Record(task.cell.id, task.cell.json, status, reason, {}, origin)
+        more["data"] = data_here(task.cell.recipe.dataset)
+    origin = record_parts.origin(task, options).changed(**more)
+    without_numbers = Record(task.cell.id, task.cell.json, status, reason, None, origin)
     existing = stored_result(store, task.cell.id) if status == "failed" else None
     if existing is not None and existing.status in FINAL:
         return replace(without_numbers, reason=f"{reason}; the earlier result stays")

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from repfl.bench.errors import StoreError, UserError
-from repfl.bench.run import kept_models, machine, record, trackers
+from repfl.bench.run import kept_models, machine, record_parts, trackers
 from repfl.bench.run.task import Clocks, Options, Report, Task
 from repfl.bench.store import checkpoint, provenance, versions
+from repfl.bench.store.record import MODELS, Record
 from repfl.bench.store.reported import summarise
-from repfl.bench.store.store import MODELS, Record, Store
+from repfl.bench.store.store import Store
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
@@ -45,13 +46,13 @@ def compute(
     earlier, counted = _begin(run, store, cell.id, facts)
     report(cell.id, run.round)
     saved = time.perf_counter()
-    norms = [record.norms(run)] if options.norms else []
+    norms = [record_parts.norms(run)] if options.norms else []
     counter = RoundCounter(run.fed.rounds if options.device == "cpu" else 0, counted)
     with trackers.following(options.track, cell, options.results) as track_round:
         while not run.done:
             previous_rows = len(run.rows)
             counter.step(run)
-            norms += [record.norms(run)] if options.norms else []
+            norms += [record_parts.norms(run)] if options.norms else []
             if options.keep_models:
                 kept_models.save(run, options.keep_models, store, cell.id)
             track_round(run.round, {name: value for _, name, value in run.rows[previous_rows:]})
@@ -71,20 +72,20 @@ def compute(
             f" cell{hint}"
         )
     metrics = summarise(run.rows, cell.recipe.evaluation, clients.floor, run.fed.params.parameters)
-    if (point := cell.recipe.evaluation.point) not in metrics["points"]:
+    if (point := cell.recipe.evaluation.point) not in metrics.points:
         raise UserError(
             f"method {cell.method!r}: no round has a score at {point!r}, which the recipe reports;"
             ' `fed.train` scores at "pre_agg", and fed.score("...", models) wherever it is called'
         )
-    details = record.origin(task, options)
-    details |= record.measured(run, clients, earlier.since(start), options)
-    details |= {"norms": record.by_group(norms)} if norms else {}
+    details = record_parts.measured(run, clients, earlier.since(start), options)
+    details |= {"norms": record_parts.by_group(norms)} if norms else {}
     details |= {"work": work} if (work := counter.total(run.fed.K)) else {}
-    files = record.siblings(run)
+    files = record_parts.siblings(run)
     if options.keep_models:
         details["models"] = options.keep_models
         files[MODELS] = checkpoint.models_of(store, cell.id).read_bytes()
-    return store_record(store, Record(cell.id, cell.json, "done", "", metrics, details), files)
+    origin = record_parts.origin(task, options).changed(**details)
+    return store_record(store, Record(cell.id, cell.json, "done", "", metrics, origin), files)
 
 
 def _first_use(metrics: Sequence[str]) -> None:

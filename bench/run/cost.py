@@ -16,7 +16,8 @@ from repfl.bench.grid.cell import Cell, canonical
 from repfl.bench.grid.methods import find_entry, participants
 from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import Shape, shape_of, sizes, stored_recipe
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
 
 if TYPE_CHECKING:
     from repfl.datasets.core.recipe import Recipe
@@ -287,10 +288,10 @@ def _model(recipe: Recipe) -> tuple[Shape, int]:
 
 def spent_by(record: Record) -> float | None:
     """Return the seconds that a cell took: of CPU time, or on a GPU by the clock."""
-    spent = record.provenance["seconds"]
-    if record.provenance["device"].startswith("cuda"):
-        return float(spent["train"] + spent["evaluate"])
-    return float(spent["processor"]) if "processor" in spent else None
+    spent = record.origin.seconds
+    if spent is None:
+        return None
+    return spent.train + spent.evaluate if record.origin.on_gpu else spent.processor
 
 
 def measured(store: Store, read: Callable[[str], Record | None] | None = None) -> dict[str, Speeds]:
@@ -298,8 +299,7 @@ def measured(store: Store, read: Callable[[str], Record | None] | None = None) -
     ids = store.ids()[:MAX_RECORDS]
     records = [r for cell in ids if (r := _usable_record(read or store.get, cell)) is not None]
     return {
-        kind: Speeds([r for r in records if r.provenance["device"].startswith(kind)])
-        for kind in DEVICES
+        kind: Speeds([r for r in records if r.origin.device.startswith(kind)]) for kind in DEVICES
     }
 
 

@@ -13,7 +13,7 @@ from repfl.bench.grid.cell import Cell, canonical
 from repfl.bench.grid.methods import entry, hyperparameters, participants
 from repfl.bench.grid.recipes import recipe_values, shape_of, stored_recipe
 from repfl.bench.run.cost import multiply_adds
-from repfl.bench.store.store import Record
+from repfl.bench.store.record import Record
 
 if TYPE_CHECKING:
     from repfl.algorithms.engine.client_data import ClientData
@@ -54,7 +54,7 @@ def peaks_of(records: Iterable[Record]) -> dict[str, int]:
     peaks: dict[str, int] = {}
     for record in records:
         key = _similar_cells(record.cell["method"], record.cell["hp"], record.recipe)
-        peaks[key] = max(peaks.get(key, 0), record.provenance.get("peak_memory") or 0)
+        peaks[key] = max(peaks.get(key, 0), record.origin.peak_memory or 0)
     return peaks
 
 

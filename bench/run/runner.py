@@ -22,10 +22,11 @@ from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import machine
 from repfl.bench.run.attempt import counts_as_done
 from repfl.bench.run.executors import EXECUTORS
-from repfl.bench.run.record import now
+from repfl.bench.run.record_parts import now
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.store.locks import is_locked, sweep
-from repfl.bench.store.store import Record, Store, stored_result
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store, stored_result
 
 if TYPE_CHECKING:
     from repfl.bench.run.cost import Speeds
@@ -209,8 +210,7 @@ def _finished(store: Store, item: Planned, options: Options, ending: Ending) -> 
         return False
     ending.stored.append(record)
     status = "diverged" if record.status == "diverged" else "cached"
-    value = record.metrics.get("value")
-    ending.outcomes.append(Outcome(record.id, status, record.reason, 0.0, value))
+    ending.outcomes.append(Outcome(record.id, status, record.reason, 0.0, record.value))
     return True
 
 

@@ -23,7 +23,8 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from repfl.bench.errors import StoreError
 from repfl.bench.store import checkpoint
-from repfl.bench.store.store import FINAL, ID_LENGTH, Store, stored_result, writing
+from repfl.bench.store.record import FINAL
+from repfl.bench.store.store import ID_LENGTH, Store, stored_result, writing
 from repfl.datasets.core.cache import NO_LOCKS
 
 

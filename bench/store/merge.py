@@ -15,7 +15,8 @@ from typing import Any
 from repfl.bench.errors import Corrupt, StoreError, UserError, one_line
 from repfl.bench.store.digest import of_file
 from repfl.bench.store.locks import claim, sweep
-from repfl.bench.store.store import FINAL, Record, Store, encode, stored_result, write_synced
+from repfl.bench.store.record import FINAL, Record, encode
+from repfl.bench.store.store import Store, stored_result, write_synced
 from repfl.datasets.core.paths import real_path
 
 CONDITIONS = ("versions", "platform", "precision", "chunk", "data")
@@ -117,9 +118,9 @@ def _compare(ours: Record, theirs: Record, other: Store, result: Merged) -> None
     finished = ours.status in FINAL and theirs.status in FINAL
     if not finished or _outcome(ours) == _outcome(theirs):
         return
-    then, now = ours.provenance, theirs.provenance
-    differing = [name for name in CONDITIONS if then.get(name) != now.get(name)]
-    differing += ["uncommitted changes"] if then.get("dirty") or now.get("dirty") else []
+    then, now = ours.origin, theirs.origin
+    differing = [name for name in CONDITIONS if getattr(then, name) != getattr(now, name)]
+    differing += ["uncommitted changes"] if then.dirty or now.dirty else []
     values = [_value(record) for record in (ours, theirs)]
     name = f"cell {ours.id[:12]} ({ours.cell['method']}, seed {ours.cell['seed']})"
     text = f"{name}: {values[0]} here, {values[1]} in {other.root}"
@@ -130,9 +131,8 @@ def _compare(ours: Record, theirs: Record, other: Store, result: Merged) -> None
 
 
 def _outcome(record: Record) -> tuple[Any, ...]:
-    return record.status, record.metrics, record.provenance.get("digests")
+    return record.status, record.metrics, record.origin.digests
 
 
 def _value(record: Record) -> str:
-    value = record.metrics.get("value")
-    return record.status if value is None else f"{100 * value:.2f} %"
+    return record.status if record.value is None else f"{100 * record.value:.2f} %"

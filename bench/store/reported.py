@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from repfl.bench.store.contents import Floor, Metrics, Point, Round, Traffic
 
 if TYPE_CHECKING:
     from repfl.datasets.core.recipe import Evaluation
 
 Rows = Sequence[tuple[int, str, float]]
-TRAFFIC = ("up_values", "up_codes", "down_values", "down_codes")
 
 
 def summarise(
     rows: Rows, evaluation: Evaluation, floor: tuple[float, float], parameters: int
-) -> dict[str, Any]:
-    """Return a record's metrics."""
+) -> Metrics:
+    """Return the numbers of a run."""
     curves = _curves(rows)
     points = {name.removesuffix("/mean") for name in curves if name.endswith("/mean")}
     summaries = {
         point: _summary(curves, point) for point in sorted(points) if not point.endswith("/val")
     }
     value, round_ = reported(curves, evaluation)
-    return {
-        "value": value,
-        "round": round_,
-        "points": summaries,
-        "floor": {"clients": floor[0], "pooled": floor[1]},
-        "traffic": {line: int(sum(curves.get(f"traffic/{line}", {}).values())) for line in TRAFFIC},
-        "notes": {
+    traffic = {
+        line: int(sum(curves.get(f"traffic/{line}", {}).values())) for line in Traffic.model_fields
+    }
+    return Metrics(
+        value=value,
+        round=round_,
+        points=summaries,
+        floor=Floor(clients=floor[0], pooled=floor[1]),
+        traffic=Traffic(**traffic),
+        notes={
             name.removeprefix("note/"): _last(curve)
             for name, curve in sorted(curves.items())
             if name.startswith("note/")
         },
-        "parameters": parameters,
-    }
+        parameters=parameters,
+    )
 
 
 def _curves(rows: Rows) -> dict[str, dict[int, float]]:
@@ -49,20 +53,20 @@ def _last(curve: Mapping[int, float]) -> float:
     return curve[max(curve)]
 
 
-def _summary(curves: Mapping[str, Mapping[int, float]], point: str) -> dict[str, Any]:
+def _summary(curves: Mapping[str, Mapping[int, float]], point: str) -> Point:
     """Return the scores of one scoring point: in the last, the best and the validated round."""
     mean, pooled = curves[f"{point}/mean"], curves[f"{point}/pooled"]
     top = max(mean, key=lambda round_: (mean[round_], -round_))
     chosen = _validated(curves, point, "mean")
     further = {name.removeprefix(f"{point}/") for name in curves if name.startswith(f"{point}/")}
     names = ("mean", "pooled", "std", "decile", *sorted(n for n in further if "/" not in n))
-    return {
-        "last": {n: _last(curves[f"{point}/{n}"]) for n in names if f"{point}/{n}" in curves},
-        "max": {"mean": mean[top], "pooled": max(pooled.values()), "round": top},
-        "best_val": None
+    return Point(
+        last={n: _last(curves[f"{point}/{n}"]) for n in names if f"{point}/{n}" in curves},
+        max=Round(mean=mean[top], pooled=max(pooled.values()), round=top),
+        best_val=None
         if chosen is None
-        else {"mean": mean[chosen], "pooled": pooled[chosen], "round": chosen},
-    }
+        else Round(mean=mean[chosen], pooled=pooled[chosen], round=chosen),
+    )
 
 
 def _validated(curves: Mapping[str, Mapping[int, float]], point: str, average: str) -> int | None:

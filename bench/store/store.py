@@ -7,22 +7,19 @@ results/<id>/record.json, rounds.parquet, clients.parquet, arrays.npz
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from repfl.bench.errors import Corrupt, StoreError, UserError, with_class
-from repfl.bench.grid.cell import canonical
-from repfl.bench.grid.recipes import stored_recipe
+from repfl.bench.store.contents import lacking
 from repfl.bench.store.digest import of_file
-from repfl.bench.store.shape import shape_problem
+from repfl.bench.store.record import COLUMNS, MODELS, RERUN, Record, decode, encode
 from repfl.datasets.core.paths import expanded
 
 if TYPE_CHECKING:
@@ -30,123 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from repfl.datasets.core.recipe import Recipe
 
-SCHEMA = 1
-STATUSES = ("done", "failed", "diverged", "skipped")
-FINAL = ("done", "diverged", "skipped")
-"""Statuses that computing again would not change; a failed cell is tried again."""
-MODELS = "models.safetensors"
-FILES = ("rounds.parquet", "clients.parquet", "arrays.npz", MODELS)
-COLUMNS = {
-    "rounds.parquet": {"round": "int32", "name": "string", "value": "double"},
-    "clients.parquet": {
-        "round": "int32",
-        "point": "string",
-        "client": "int32",
-        "correct": "int32",
-        "total": "int32",
-    },
-}
-"""The columns of a record's tables, by Arrow's names of types."""
 ID_LENGTH = 64
-KINDS = {
-    "schema": int,
-    "id": str,
-    "cell": dict,
-    "status": str,
-    "reason": str,
-    "metrics": dict,
-    "provenance": dict,
-    "files": dict,
-}
-"""The fields of a record, as JSON has them."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-RERUN = "`repfl run` computes the cell again and replaces it"
-
-
-@dataclass(frozen=True)
-class Record:
-    """The result of one cell."""
-
-    id: str
-    cell: Mapping[str, Any]
-    status: str
-    reason: str = ""
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    schema: int = SCHEMA
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in KINDS}
-
-    @cached_property
-    def recipe(self) -> Recipe:
-        """The recipe of its cell; raise `Corrupt` if it has none."""
-        try:
-            return stored_recipe(canonical(self.cell["recipe"]))
-        except (KeyError, TypeError, ValueError):
-            raise Corrupt(f"record {self.id[:12]}: its cell has no valid recipe; {RERUN}") from None
-
-
-def encode(record: Record) -> bytes:
-    """Return a record's bytes, always the same; the last field is the checksum of all others."""
-    values = record.json
-    values["checksum"] = checksum(values)
-    return (json.dumps(values, indent=1, sort_keys=True, ensure_ascii=True) + "\n").encode()
-
-
-def checksum(values: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a record without its checksum."""
-    return sha256(
-        json.dumps({k: v for k, v in values.items() if k != "checksum"}, sort_keys=True).encode()
-    ).hexdigest()
-
-
-def decode(data: bytes, path: Path) -> Record:
-    """Return the record with these bytes; raise `Corrupt` if a single bit has changed."""
-    try:
-        values = json.loads(data)
-        stored, schema = values.pop("checksum"), values["schema"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise Corrupt(f"{path}: not a whole record; {RERUN}") from None
-    if stored != checksum(values):
-        raise Corrupt(f"{path}: its checksum does not match; {RERUN}")
-    record = Record(**_migrated(values, schema, path))
-    if schema == SCHEMA and encode(record) != data:
-        raise Corrupt(f"{path}: not as it was written; {RERUN}")
-    if record.id != path.parent.name or record.id != _id_of(record.cell):
-        raise Corrupt(f"{path}: belongs to another cell than its folder says; delete {path.parent}")
-    if record.status not in STATUSES or not set(record.files) <= set(FILES):
-        raise Corrupt(f"{path}: its status or its list of files is none that repfl writes; {RERUN}")
-    return record
-
-
-def _id_of(cell: Mapping[str, Any]) -> str:
-    """Return the id of a cell's JSON; empty if it is no cell."""
-    try:
-        return sha256(canonical(cell).encode()).hexdigest()
-    except (TypeError, ValueError):
-        return ""
-
-
-def _migrated(values: dict[str, Any], schema: Any, path: Path) -> dict[str, Any]:
-    """Return the fields in the current schema, converting older schemas step by step."""
-    if schema != SCHEMA:
-        raise UserError(
-            f"{path}: record of schema {schema!r}, this repfl reads up to {SCHEMA}; update repfl,"
-            " or use another results folder"
-        )
-    if set(values) != set(KINDS):
-        raise Corrupt(
-            f"{path}: fields {sorted(set(values) ^ set(KINDS))} are missing or unexpected; {RERUN}"
-        )
-    mistyped = [name for name, kind in KINDS.items() if not isinstance(values[name], kind)]
-    if mistyped:
-        raise Corrupt(f"{path}: field {mistyped[0]!r} is not of its type; {RERUN}")
-    return values
 
 
 class Store:
@@ -251,8 +134,8 @@ class Store:
             return load_file(path)
 
     def verify(self, record: Record) -> None:
-        """Verify the fields that readers rely on and every sibling file."""
-        if problem := shape_problem(record):
+        """Verify that nothing is missing, and every sibling file."""
+        if problem := lacking(record.status, record.metrics, record.provenance):
             raise Corrupt(f"{self.folder(record.id) / 'record.json'}: {problem}; {RERUN}")
         for name in record.files:
             self.checked(record, name)
@@ -276,12 +159,8 @@ class Store:
 
     def put(self, record: Record, siblings: Mapping[str, bytes]) -> Record:
         """Store a record with its sibling files; the caller holds the cell's lock."""
-        stored = Record(
-            **{
-                **record.json,
-                "files": {name: sha256(data).hexdigest() for name, data in siblings.items()},
-            }
-        )
+        files = {name: sha256(data).hexdigest() for name, data in siblings.items()}
+        stored = replace(record, files=files)
         with self.replacing(record.id) as folder:
             for name, data in {**siblings, "record.json": encode(stored)}.items():
                 write_synced(folder / name, data)

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from repfl.bench.grid import plugins
+from repfl.bench.store.contents import Provenance
 from repfl.bench.store.provenance import data_moved
 
 PLUGIN = "plugin"
@@ -79,20 +80,20 @@ def _old_plugin(cell: Mapping[str, Any]) -> str | None:
     return _plugin(cell["method"], cell["recipe"], rule, plugins.old_digest).get(PLUGIN)
 
 
-def of_record(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
+def of_record(origin: Provenance, cell: Mapping[str, Any]) -> Currency:
     """Return the currency of a stored record; it is also stale if its data have changed since."""
-    for moved in data_moved(provenance.get("data") or {}):
+    for moved in data_moved(origin.data or {}):
         return Currency(False, f"made with other data: {moved}")
-    return currency(provenance.get("versions") or {}, cell)
+    return currency(origin.versions, cell)
 
 
-def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
-    """Return the currency of a measured line; it is stale if uncommitted code computed it."""
-    if provenance.get("dirty"):
+def of_line(origin: Provenance, cell: Mapping[str, Any]) -> Currency:
+    """Return the currency of a committed run; it is stale if uncommitted code computed it."""
+    if origin.dirty:
         return Currency(
-            False, f"made from a clone with changes, at commit {str(provenance.get('commit'))[:8]}"
+            False, f"made from a clone with changes, at commit {str(origin.commit)[:8]}"
         )
-    return currency(provenance.get("versions") or {}, cell)
+    return currency(origin.versions, cell)
 
 
 def currency(recorded: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:

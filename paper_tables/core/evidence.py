@@ -139,8 +139,15 @@ def spans(arrays: Arrays) -> dict[str, slice]:
     return {str(name): slice(start, stop) for name, start, stop in zip(*fields, strict=True)}
 
 
-RULES = {"last": "last", "max": "max", "best-val": "best_val"}
-AVERAGES = {"clients": "mean", "pooled": "pooled"}
+class Metrics(Protocol):
+    """The numbers of a run that is done, as the column `metrics` has them."""
+
+    @property
+    def notes(self) -> Mapping[str, float]: ...
+
+    def last(self, point: str) -> Mapping[str, float]: ...
+
+    def score(self, point: str, rule: str, average: str) -> float | None: ...
 
 
 def scores(cells: pd.DataFrame, point: str | None = None, rule: str | None = None) -> list[float]:
@@ -153,33 +160,32 @@ def scores(cells: pd.DataFrame, point: str | None = None, rule: str | None = Non
 
 
 def _score_at(cell: pd.Series, point: str | None, rule: str | None) -> float:
-    by_rule = (
-        _metrics(cell)
-        .get("points", {})
-        .get(point or str(cell.get("recipe.evaluation.point", "post_agg")))
-        or {}
+    if (metrics := _metrics(cell.get("metrics"))) is None:
+        return nan
+    value = metrics.score(
+        point or str(cell.get("recipe.evaluation.point", "post_agg")),
+        rule or str(cell.get("recipe.evaluation.rule", "last")),
+        str(cell.get("recipe.evaluation.average", "clients")),
     )
-    averages = by_rule.get(RULES[rule or str(cell.get("recipe.evaluation.rule", "last"))]) or {}
-    value = averages.get(AVERAGES[str(cell.get("recipe.evaluation.average", "clients"))])
-    return nan if value is None else 100 * float(value)
+    return nan if value is None else 100 * value
 
 
 def decile(cell: pd.Series) -> float:
     """Return the tenth percentile of the clients' accuracies after the last round, in percent."""
     point = str(cell.get("recipe.evaluation.point", "post_agg"))
-    value = ((_metrics(cell).get("points", {}).get(point) or {}).get("last") or {}).get("decile")
-    return nan if value is None else 100 * float(value)
+    metrics = _metrics(cell.get("metrics"))
+    return nan if metrics is None else 100 * metrics.last(point).get("decile", nan)
 
 
 ACCURACY = {"mean", "pooled", "std", "decile"}
 
 
-def extra_metrics_of(metrics: Mapping[str, Any], point: str) -> dict[str, float]:
+def extra_metrics_of(metrics: Metrics | None, point: str) -> dict[str, float]:
     """Return the metrics of a recipe that are not accuracy, at a scoring point after the last
     round.
     """
-    last = (metrics.get("points", {}).get(point) or {}).get("last") or {}
-    return {name: float(value) for name, value in last.items() if name not in ACCURACY}
+    last = {} if metrics is None else metrics.last(point)
+    return {name: value for name, value in last.items() if name not in ACCURACY}
 
 
 def extra_metrics(cells: pd.DataFrame) -> list[dict[str, float]]:
@@ -187,14 +193,20 @@ def extra_metrics(cells: pd.DataFrame) -> list[dict[str, float]]:
     points = values_of(cells, "recipe.evaluation.point", "post_agg")
     metrics = values_of(cells, "metrics")
     return [
-        extra_metrics_of(values if isinstance(values, Mapping) else {}, str(point))
+        extra_metrics_of(_metrics(values), str(point))
         for values, point in zip(metrics, points, strict=True)
     ]
 
 
-def _metrics(cell: pd.Series) -> Mapping[str, Any]:
-    metrics = cell.get("metrics")
-    return metrics if isinstance(metrics, Mapping) else {}
+def noted(metrics: Any, name: str) -> float:
+    """Return what a run's method noted after the last round; NaN if there is none."""
+    found = _metrics(metrics)
+    return nan if found is None else found.notes.get(name, nan)
+
+
+def _metrics(value: Any) -> Metrics | None:
+    """Return the numbers of a run from a cell of the frame; None if it has none."""
+    return None if value is None or isinstance(value, float) else value
 
 
 COMMITTED = "committed"

@@ -207,11 +207,8 @@ def with_averages(evidence: Evidence, summary: pd.DataFrame) -> pd.DataFrame:
 
 def _last(done: pd.DataFrame, average: str) -> float:
     """Mean accuracy after the last round over the finished cells of a row, each once."""
-    values = []
-    for metrics in done.drop_duplicates("id")["metrics"]:
-        last = ((metrics or {}).get("points", {}).get("post_agg") or {}).get("last") or {}
-        values.append(100 * last[average] if last.get(average) is not None else nan)
-    return spread(values).mean
+    metrics = done.drop_duplicates("id")["metrics"]
+    return spread([100 * each.last("post_agg").get(average, nan) for each in metrics]).mean
 
 
 # -- Table V: the score as it is, scaled per tensor or over all entries, and of the classifier -----

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.core import forms, our_numbers, tables
-from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.evidence import Evidence, noted, pick, why_missing
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, claim
 from repfl.paper_tables.core.statistics.verdict import Kind, Verdict
@@ -202,11 +202,8 @@ def _counted(planned: pd.DataFrame, kind: str) -> float:
     cell = planned.iloc[0]
     if kind == "q":
         return float(cell["hp.q"])
-    metrics = cell["metrics"] if isinstance(cell["metrics"], Mapping) else {}
-    if kind == "masks":
-        return round(
-            float(metrics.get("notes", {}).get("personal", nan)), 3
-        )  # a float32 mean over clients of whole numbers
+    if kind == "masks":  # a float32 mean over clients of whole numbers
+        return round(noted(cell["metrics"], "personal"), 3)
     size = float(cell["parameters"]) if pd.notna(cell["parameters"]) else nan
     if kind == "size" or not isfinite(size):
         return size

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims.sentences import in_words
 from repfl.paper_tables.core.drawing import figure_style, plots
-from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.evidence import Evidence, noted, pick, why_missing
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, NewCanvas, Result, claim
 from repfl.paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, SAME_DATA, key
@@ -195,8 +195,7 @@ def fixed(evidence: Evidence) -> Claim:
     for short in DATASETS:
         done = pick(evidence, row=OURS, column=key(short), done=True)
         for metrics in done["metrics"].head(1):
-            notes = (metrics or {}).get("notes") or {}
-            counted[short] = round(float(notes.get("personal", nan)), 3)
+            counted[short] = round(noted(metrics, "personal"), 3)
     counts = ", ".join(
         f"{DATASETS[short]} {number:.0f} (files: {filed[PRINTED[short]]:.0f})"
         for short, number in counted.items()

@@ -7,7 +7,7 @@ import pandas as pd
 from repfl.paper_tables.core import forms, our_numbers, tables
 from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
-from repfl.paper_tables.core.evidence import Evidence, folded, places
+from repfl.paper_tables.core.evidence import Evidence, folded, noted, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
 from repfl.paper_tables.fedselect import claims
@@ -154,7 +154,7 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
         if planned.empty or set(planned["method"]) != {"fedselect"}:
             continue
         done = planned.loc[planned["status"] == "done", "metrics"]
-        values = [100 * claims.personal(metrics) for metrics in done]
+        values = [100 * noted(metrics, claims.PERSONAL) for metrics in done]
         fields = {"row": row, "column": f"{key}/share", **tables.printed_fields(None)}
         lines.append(
             fields | our_numbers.gather(planned, evidence.scale, values) | tables.NO_VERDICT

@@ -4,7 +4,7 @@ accuracies, and what is communicated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite, nan
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.claims.sentences import wide
 from repfl.paper_tables.core.claims.shared_claims import setting
-from repfl.paper_tables.core.evidence import Evidence, pick, scores, seed_count
+from repfl.paper_tables.core.evidence import Evidence, noted, pick, scores, seed_count
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.core.statistics.verdict import MARGIN
@@ -230,13 +230,8 @@ DRIFT = (
 )
 
 
-def personal(metrics: Any) -> float:
-    """Return the share of maskable parameters that are personal after the last round, mean over
-    clients.
-    """
-    notes = metrics.get("notes", {}) if isinstance(metrics, Mapping) else {}
-    value = notes.get("personal")
-    return nan if value is None else float(value)
+PERSONAL = "personal"
+"""The note of the share of maskable parameters that are personal, mean over clients."""
 
 
 def _by_seed(evidence: Evidence, row: str, point: str | None = None) -> pd.Series:
@@ -259,7 +254,7 @@ def equals_fedavg(evidence: Evidence) -> Claim:
             name, text, None, f"not run at the {evidence.scale} scale", evidence.scale, place="4.4"
         )
     share = [
-        personal(m)
+        noted(m, PERSONAL)
         for m in pick(evidence, row="α = 0, code's rules", column=CIFAR10, done=True)["metrics"]
     ]
     code_words = (

@@ -20,7 +20,7 @@ from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.bench.check.toy_clients import toy_recipe
-from repfl.bench.run import record
+from repfl.bench.run import record_parts
 
 FEW, TESTED = 8, 4
 
@@ -56,7 +56,7 @@ def main(method: str, model: str, count: str, batch: str, participation: str, ro
     run.start()
     while not run.done:
         run.step()
-    record.digests(run)
+    record_parts.digests(run)
     copy = 4 * int(count) * net.params.size
     print(json.dumps({"before": before, "peak": held("VmHWM"), "copy": copy}))
 

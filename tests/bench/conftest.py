@@ -27,7 +27,8 @@ from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.attempt import run_task
 from repfl.bench.run.executors import processes
 from repfl.bench.run.task import Options, Outcome, Task
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
 from tests import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -181,7 +182,7 @@ def digests(root: Path) -> dict[str, dict[str, str]]:
         record = stored(store, cell)
         store.verify(record)
         assert record.status == "done", record.reason
-        found[cell] = record.provenance["digests"]
+        found[cell] = record.origin.digests
     return found
 
 

@@ -23,7 +23,8 @@ from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.planned import Planned, cells_of
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
-from repfl.bench.store.store import Record
+from repfl.bench.store.contents import Metrics
+from repfl.bench.store.record import Record
 from repfl.paper_tables.core.claims import sentences
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.published import read_published
@@ -91,8 +92,9 @@ class Invented(harness.Records):
     def record(self, cell: str) -> Record | None:
         item = self.items[cell]
         if cell in self.failed:
-            return Record(cell, item.cell.json, "failed", "out of memory", {})
-        return Record(cell, item.cell.json, "done", "", metrics(item) | self.summary(item))
+            return Record(cell, item.cell.json, "failed", "out of memory")
+        made = Metrics.model_validate(metrics(item) | self.summary(item))
+        return Record(cell, item.cell.json, "done", "", made)
 
     def summary(self, item: Planned) -> dict[str, Any]:
         """What a paper's records sum up beyond accuracies."""

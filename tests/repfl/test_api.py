@@ -44,7 +44,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_cell_in_two_lines(results: Path) -> None:
     found = repfl.run("fedavg", OWN, seed=0, results=results)
     assert found.status == "done"
-    assert found.accuracy == found.record.metrics["value"]
+    assert found.accuracy == found.record.value
     assert list(found.curves.index) == [1, 2]
     assert found.curves["post_agg/mean"].iloc[-1] == found.accuracy
     assert found.clients["accuracy"].mean() == pytest.approx(found.accuracy)
@@ -65,13 +65,13 @@ def test_the_command_of_a_record_repeats_its_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = repfl.run("fedavg", OWN, results=tmp_path, precision="fp64")
-    python, _, code = shlex.split(found.record.provenance["command"])
+    python, _, code = shlex.split(found.record.origin.command)
     monkeypatch.setenv("REPFL_RESULTS", str(tmp_path / "again"))
     exec(code)
     again = Store(tmp_path / "again").get(found.id)
     assert python == "python"
     assert again is not None
-    assert again.provenance["digests"] == found.record.provenance["digests"]
+    assert again.origin.digests == found.record.origin.digests
 
 
 def test_hyper_parameters_come_by_name_or_in_the_method_and_numbers_from_numpy(
@@ -210,7 +210,7 @@ def test_load_knows_of_measured_values_what_their_grid_says(tmp_path: Path) -> N
     for item in unique(planned):
         if (line := lines.line(item.cell.id)) is not None and line.value is not None:
             average = item.cell.recipe.evaluation.average
-            floor = line.record.metrics["floor"][average]
+            floor = line.record.metrics.floor.plain[average]
             assert found.loc[item.cell.id, "floor"] == floor
 
 
@@ -335,7 +335,7 @@ def test_a_script_needs_no_guard_for_workers_which_compute_the_same_bits(
     one, other = (Store(folder).get(cell) for folder in (results, tmp_path / "results"))
     assert one is not None
     assert other is not None
-    assert one.provenance["digests"] == other.provenance["digests"]
+    assert one.origin.digests == other.origin.digests
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,15 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import pytest
 
 from repfl.bench.grid.cell import Cell, build_cell
 from repfl.bench.run.executors import EXECUTORS
 from repfl.bench.run.task import Options, Task
+from repfl.bench.store.contents import Provenance
 from repfl.bench.store.store import Store
 from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
 from tests.speed.conftest import Figure
@@ -48,11 +47,11 @@ def seconds(cells: list[Cell], workers: int, results: Path, executor: str = "pro
     return perf_counter() - begun
 
 
-def provenance_of(results: Path, cell: Cell) -> Mapping[str, Any]:
-    """Return the provenance of a finished cell."""
+def origin_of(results: Path, cell: Cell) -> Provenance:
+    """Return how a finished cell was computed."""
     record = Store(str(results)).get(cell.id)
     assert record is not None
-    return record.provenance
+    return record.origin
 
 
 def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one(
@@ -63,8 +62,8 @@ def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one
     times = figure.once(lambda: one / seconds(cells, 2, tmp_path / "two"), "times as fast as one")
     assert times >= 1.8
     for cell in cells:
-        once, twice = (provenance_of(tmp_path / where, cell) for where in ("one", "two"))
-        assert once["digests"] == twice["digests"]
+        once, twice = (origin_of(tmp_path / where, cell) for where in ("one", "two"))
+        assert once.digests == twice.digests
 
 
 def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(
@@ -74,7 +73,7 @@ def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(
 
     def share() -> float:
         wall = seconds([cell], 1, tmp_path, "inline")
-        spent = provenance_of(tmp_path, cell)["seconds"]
-        return 1 - (spent["train"] + spent["evaluate"]) / wall
+        spent = origin_of(tmp_path, cell).seconds
+        return 1 - (spent.train + spent.evaluate) / wall
 
     assert figure.once(share, "of a cell outside training and scoring") < 0.03

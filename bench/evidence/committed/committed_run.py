@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from repfl.bench.store import versions
+from repfl.bench.store.contents import lacking
+from repfl.bench.store.record import Record, checksum
 from repfl.bench.store.reported import reported_curve
-from repfl.bench.store.shape import shape_problem
-from repfl.bench.store.store import Record, Store, checksum
+from repfl.bench.store.store import Store
 from repfl.bench.store.versions import Currency
 from repfl.paper_tables.core.evidence import Arrays
 
@@ -24,6 +25,8 @@ PROVENANCE = (
     "peak_memory", "work", "digests",
 )  # fmt: skip
 """The fields of a record's provenance that are committed."""
+RECORD = ("id", "cell", "status", "reason", "metrics", "provenance")
+"""The fields of a record that a line has."""
 
 
 class Curve(NamedTuple):
@@ -66,11 +69,11 @@ class Line:
 
     @property
     def contributor(self) -> str:
-        return str(self.record.provenance.get("contributor"))
+        return self.record.origin.contributor
 
     @property
     def platform(self) -> str:
-        return str((self.record.provenance.get("platform") or {}).get("fingerprint"))
+        return self.record.origin.platform.fingerprint
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -79,32 +82,29 @@ class Line:
 
     @property
     def value(self) -> float | None:
-        return self.record.metrics.get("value")
+        return self.record.value
 
     @property
     def digests(self) -> Mapping[str, str]:
-        return self.record.provenance.get("digests") or {}
+        return self.record.origin.digests or {}
 
     @cached_property
     def currency(self) -> Currency:
         """Return whether the line was computed by today's versions."""
-        return versions.of_line(self.record.provenance, self.record.cell)
+        return versions.of_line(self.record.origin, self.record.cell)
 
     @cached_property
     def json(self) -> dict[str, Any]:
         """Return the line as JSON values, with its checksum."""
-        record, provenance = self.record, self.record.provenance
+        stored = self.record.json
+        kept = {name: each for name, each in stored["provenance"].items() if name in PROVENANCE}
         values = {
-            "id": record.id,
+            **{name: stored[name] for name in RECORD},
+            "provenance": kept,
             "column": self.column,
-            "cell": record.cell,
-            "status": record.status,
-            "reason": record.reason,
-            "metrics": record.metrics,
             "curves": {name: _plain(curve) for name, curve in self.curves.items()},
             "counts": None if self.counts is None else _plain(self.counts),
             "arrays": {name: _encoded(arrays) for name, arrays in self.arrays.items()},
-            "provenance": {name: provenance[name] for name in PROVENANCE if name in provenance},
         }
         return {**values, "checksum": checksum(values)}
 
@@ -136,20 +136,22 @@ def parse(text: str) -> Line:
     if not isinstance(values, dict) or values.pop("checksum", None) != checksum(values):
         raise ValueError("not as it was collected: its checksum does not match")
     try:
-        line = _line(values)
-        wrong = shape_problem(line.record)
+        record = Record.from_json({name: values[name] for name in RECORD})
+        wrong = lacking(record.status, record.metrics, record.provenance)
+        line = _line(record, values)
+    except ValueError as error:
+        wrong = str(error)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a committed run: {type(error).__name__} {error}") from None
     if wrong:
-        raise ValueError(f"cell {line.cell[:12]}: {wrong}")
+        raise ValueError(f"cell {str(values['id'])[:12]}: {wrong}")
     return line
 
 
-def _line(values: Mapping[str, Any]) -> Line:
-    names = ("id", "cell", "status", "reason", "metrics", "provenance")
+def _line(record: Record, values: Mapping[str, Any]) -> Line:
     counts = values["counts"]
     return Line(
-        Record(*(values[name] for name in names)),
+        record,
         values["column"],
         {
             name: Curve(np.array(each["rounds"], dtype=np.int64), np.array(each["values"], float))
@@ -183,7 +185,7 @@ def line_of(
 
 def counts_of(record: Record, store: Store) -> Counts | None:
     """Return the counts of the reported round of a finished cell."""
-    frame, round_ = store.frame(record, "clients.parquet"), record.metrics["round"]
+    frame, round_ = store.frame(record, "clients.parquet"), record.round
     if frame is None or round_ is None:
         return None
     point, _ = reported_curve(record.recipe.evaluation)

@@ -61,7 +61,7 @@ class CommittedRuns:
 
 
 def _precedence(line: Line) -> tuple[bool, str]:
-    return not line.currency.current, str(line.record.provenance.get("finished"))
+    return not line.currency.current, line.record.origin.finished
 
 
 def folder_of(paper: str, root: Path | None = None) -> Path:

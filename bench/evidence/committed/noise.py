@@ -48,7 +48,7 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
             groups.setdefault(canonical(setting), {})[line.record.cell["seed"]] = line
     for key, seeds in groups.items():
         if len(seeds) > 1:
-            by_seed = len({line.record.provenance["partition"] for line in seeds.values()}) > 1
+            by_seed = len({line.record.origin.partition for line in seeds.values()}) > 1
             pool = noise.pool(scale, one_partition=not by_seed)
             for seed, line in seeds.items():
                 column = f"{paper}/{line.column}"

@@ -29,7 +29,8 @@ from repfl.bench.run.attempt import run_task
 from repfl.bench.run.machine import prepare_process, same_kind, settings_restored
 from repfl.bench.run.task import Options, Task
 from repfl.bench.store.provenance import data_moved
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.files import prepare
 from repfl.paper_tables.core.statistics.intervals import half_width
@@ -198,7 +199,7 @@ def _check(subjects: Sequence[Subject], rerun: int, seed: int, result: Verificat
     sound = []
     for subject in subjects:
         with _one_finding(subject.name, result):
-            moved = list(data_moved(subject.record.provenance.get("data") or {}))
+            moved = list(data_moved(subject.record.origin.data or {}))
             result.findings += [f"{subject.name}: {what}" for what in moved]
             sound += [] if moved else [subject]
     if rerun:
@@ -212,7 +213,7 @@ def _missing(record: Record) -> str:
     dataset = record.recipe.dataset
     try:
         open_dataset(dataset)
-        same_kind(record.provenance["device"])
+        same_kind(record.origin.device)
     except UserError:
         return GPU
     except DataError:
@@ -237,7 +238,8 @@ def _rerun(subjects: Sequence[Subject], rerun: int, seed: int, result: Verificat
     if not chosen:
         return
     display = progress.Progress()
-    costs = {each.record.id: each.record.provenance["seconds"]["wall"] for each, _ in chosen}
+    seconds = {each.record.id: each.record.origin.seconds for each, _ in chosen}
+    costs = {cell: spent.wall for cell, spent in seconds.items() if spent is not None}
     # what is imported meanwhile must not stay frozen: triton would report it as a leak at the end
     with settings_restored(), display.running([cell for _, cell in chosen], costs, 0, 1):
         for subject, cell in chosen:
@@ -263,13 +265,10 @@ def _reopened(subject: Subject, result: Verification) -> Cell | None:
 
 def _recompute(subject: Subject, cell: Cell, result: Verification, display: Progress) -> None:
     """Recompute a record's cell in a temporary folder, and compare the outcomes field by field."""
-    record, origin = subject.record, subject.record.provenance
+    record, origin = subject.record, subject.record.origin
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
         options = Options(
-            folder,
-            same_kind(origin["device"]),
-            precision=origin["precision"],
-            stack=origin["chunk"],
+            folder, same_kind(origin.device), precision=origin.precision, stack=origin.chunk
         )
         prepare_process(options)
         outcome = run_task(Task(cell), options, display.round, lambda: False)
@@ -280,9 +279,7 @@ def _recompute(subject: Subject, cell: Cell, result: Verification, display: Prog
                 f"{subject.name}: computed again, it {outcome.status}: {outcome.reason}"
             )
             return
-        same_platform = (
-            fresh.provenance["platform"]["fingerprint"] == origin["platform"]["fingerprint"]
-        )
+        same_platform = fresh.origin.platform.fingerprint == origin.platform.fingerprint
         wrong = _differing(_outcome(record), _outcome(fresh))
         if same_platform and subject.line is not None:
             wrong += _differing_series(subject.line, line_of(fresh, Store(folder)))
@@ -290,8 +287,8 @@ def _recompute(subject: Subject, cell: Cell, result: Verification, display: Prog
 
 
 def _outcome(record: Record) -> dict[str, Any]:
-    provenance = record.provenance
-    return {"metrics": record.metrics, **{name: provenance.get(name) for name in REPRODUCIBLE}}
+    origin = record.origin.plain
+    return {"metrics": record.json["metrics"], **{name: origin.get(name) for name in REPRODUCIBLE}}
 
 
 def _differing(one: Any, other: Any, prefix: str = "") -> list[str]:
@@ -327,26 +324,24 @@ def _note_differences(
     """Note what differs. It is a finding if the same bits are expected, or if the platform cannot
     be the reason.
     """
-    record, then, now = subject.record, subject.record.metrics["value"], fresh.metrics["value"]
+    record, then, now = subject.record, subject.record.value, fresh.value
+    gap = 0.0 if then is None or now is None else abs(then - now)
     values = f"value {then} then, {now} now"
     fields = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
     if not wrong:
         return
-    if same_platform and record.provenance.get("versions") != fresh.provenance["versions"]:
+    if same_platform and record.origin.versions != fresh.origin.versions:
         message = f"made by other versions, and the result has changed since: {fields}"
     elif same_platform:
         message = f"does not come out again: {fields}"
     elif exact := [field for field in wrong if field.startswith(SAME_EVERYWHERE)]:
         message = f"does not come out again on any platform: {', '.join(exact)}"
-    elif (then is None) != (now is None) or (
-        then is not None and abs(then - now) > subject.tolerance
-    ):
+    elif (then is None) != (now is None) or gap > subject.tolerance:
         message = "made on another platform, and further off than its noise"
     else:
-        far = then is not None and abs(then - now) > MARGIN / 100
         result.notes.append(
             f"{subject.name}: made on another platform, where bits may differ; {values}"
-            + (", which is within its noise and confirms nothing" if far else "")
+            + (", which is within its noise and confirms nothing" if gap > MARGIN / 100 else "")
         )
         return
     result.findings.append(f"{subject.name}: {message}; {values}")

@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core.errors import PaperError
-from repfl.paper_tables.core.evidence import RULES
 from repfl.paper_tables.core.statistics.intervals import Variance, half_width, pooled
 
+RULES = ("last", "max", "best-val")
+"""Rules by which a recipe chooses the round that it reports."""
 MARGIN = 1.0
 """Points within which two accuracies count as equal."""
 RELATIVE = 0.01

@@ -74,18 +74,18 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
     store = Store(tmp_path / "r")
     records = [record for cell in store.ids() if (record := store.get(cell)) is not None]
     found = {record.cell["method"]: record for record in records if record.status != "done"}
-    assert "word" * 25_000 in found.pop("test-wordy").provenance["traceback"]
+    assert "word" * 25_000 in found.pop("test-wordy").origin.traceback
     assert {name: record.reason for name, record in found.items()} == {
         "test-nan": "the model is not finite after round 2",
         "test-raise": f"ZeroDivisionError: on purpose (faulty.py:{raising})",
     }
     assert f"    record and traceback: repfl show {found['test-raise'].id[:12]}" in done.out
     for record in found.values():
-        assert "Traceback" in record.provenance["traceback"]
-        assert f"--cell {record.id[:12]}" in record.provenance["command"]
-        assert record.provenance["command"].count("--stack 2") == 1
+        assert "Traceback" in record.origin.traceback
+        assert f"--cell {record.id[:12]}" in record.origin.command
+        assert record.origin.command.count("--stack 2") == 1
     memory = [each for each in records if each.cell["method"] == "test-memory"]
-    assert [each.provenance["chunk"] for each in memory] == [1]
+    assert [each.origin.chunk for each in memory] == [1]
 
 
 @pytest.mark.parametrize(

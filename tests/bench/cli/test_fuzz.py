@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from repfl.algorithms.core.method import methods
 from repfl.bench.grid.grid import ROOT as PAPERS
-from repfl.bench.store.store import checksum
+from repfl.bench.store.record import checksum
 from tests.bench.conftest import GRID, ROOT, Here, Said
 
 FUZZ = settings(

@@ -19,7 +19,9 @@ from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import store as stores
 from repfl.bench.store import versions
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
+from tests.bench import invented
 from tests.bench.conftest import Here, rewrite, stored
 
 
@@ -46,10 +48,10 @@ def lines(grid: Path, monkeypatch: pytest.MonkeyPatch) -> CommittedRuns:
     """CommittedRuns values of the grid: FedAvg's by an earlier engine, the others by today's."""
     found = CommittedRuns()
     for item in plan(Selection(files=[grid])):
-        made = {"versions": versions.of_cell(item.cell.json), "dirty": False}
-        if item.cell.method == "fedavg":
-            made["versions"]["engine"] = 0
-        found.add(Line(Record(item.cell.id, item.cell.json, "done", "", {"value": 0.5}, made)))
+        today = versions.of_cell(item.cell.json)
+        today |= {"engine": 0} if item.cell.method == "fedavg" else {}
+        made = invented.origin(versions=today, dirty=False)
+        found.add(Line(Record(item.cell.id, item.cell.json, "done", "", invented.VALUE, made)))
     monkeypatch.setattr(plan_status, "read", lambda paper, scale: found)
     return found
 
@@ -84,7 +86,7 @@ def test_what_was_made_with_other_data_is_stale_and_told(
     store = Store(results)
     cell = sorted(store.ids())[0]
     record = stored(store, cell)
-    other = {**record.provenance, "data": {"digits/train": "0" * 64}}
+    other = record.origin.changed(data={"digits/train": "0" * 64})
     rewrite(store, replace(record, provenance=other))
     (line,) = listed(here, grid, results)["cells"]
     assert line["id"] == cell

@@ -40,7 +40,7 @@ def test_the_command_that_a_record_ends_with_makes_it_again(
         done = here(*arguments, "--results", second.root, *how)
         assert done.code == 0, done.err
         assert second.ids() == [cell]
-        digests = [stored(store, cell).provenance["digests"] for store in (first, second)]
+        digests = [stored(store, cell).origin.digests for store in (first, second)]
         assert digests[0] == digests[1]
 
 
@@ -55,12 +55,12 @@ def test_a_record_shows_all_that_it_knows(
     for part in (
         record.id,
         "training.rounds",
-        f"{100 * record.metrics['value']:.2f} % at round",
-        f"{100 * record.metrics['floor']['clients']:.2f} %",
+        f"{100 * record.value:.2f} % at round",
+        f"{100 * record.metrics.floor.clients:.2f} %",
         "post_agg/mean",
-        record.provenance["digests"]["state"],
-        record.provenance["platform"]["fingerprint"],
-        record.provenance["libraries"]["torch"],
+        record.origin.digests["state"],
+        record.origin.platform.fingerprint,
+        record.origin.libraries.torch,
     ):
         assert part in said.out
     told = here("show", record.id, "--results", store.root, "--json")
@@ -84,18 +84,18 @@ def test_a_committed_value_is_shown_if_there_is_no_record(here: Here, tmp_path: 
     cell, record = next((line.cell, line.record) for line in lines if line.value is not None)
     said = here("show", cell[:16], "--results", tmp_path)
     assert said.code == 0
-    value = f"{100 * record.metrics['value']:.2f} % at round"
-    for part in (cell, value, record.provenance["digests"]["state"]):
+    value = f"{100 * record.value:.2f} % at round"
+    for part in (cell, value, record.origin.digests["state"]):
         assert part in said.out
     command = again(said)
     assert command[command.index("--cell") + 1] == cell[:12]
     assert json.loads(here("show", cell, "--results", tmp_path, "--json").out)["id"] == cell
     # what was made on a GPU is repeated on one
     lines = committed_runs.read("fedobp", "paper").lines
-    line = next(line for line in lines if line.record.provenance["device"].startswith("cuda"))
+    line = next(line for line in lines if line.record.origin.device.startswith("cuda"))
     command = again(here("show", line.cell, "--results", tmp_path))
     assert command[command.index("--device") + 1] == "cuda"
-    assert command[command.index("--precision") + 1] == line.record.provenance["precision"]
+    assert command[command.index("--precision") + 1] == line.record.origin.precision
 
 
 def test_two_grids_of_one_name_are_refused_and_a_grid_may_have_a_papers_name(

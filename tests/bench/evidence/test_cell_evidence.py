@@ -44,7 +44,7 @@ def test_every_planned_cell_is_there(planned: Planning, store: Store, compute: C
     assert 0 <= first["floor.clients"] <= 1
     assert first["traffic.up_values"] == 0
     assert first["parameters"] == 2746
-    assert first["metrics"]["round"] == 2
+    assert first["metrics"].round == 2
     assert (found.scale, found.seeds) == ("smoke", (0, 1))
     ids = [item.cell.id for item in items]
     # only the named curves are read

@@ -26,9 +26,11 @@ from repfl.bench.report import numbers
 from repfl.bench.report.formats.markdown import markdown
 from repfl.bench.report.sheet import sheet_of
 from repfl.bench.run.task import Task
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core import result
 from repfl.paper_tables.core.result import Absent, Result, Table
+from tests.bench import invented
 from tests.bench.conftest import COMMITTED, run_in
 
 Small = tuple[list[Planned], Store, Path]
@@ -113,7 +115,7 @@ def test_collecting_says_what_is_added_and_what_is_kept(small: Small, tmp_path: 
     assert {name for line in lines for name in line.curves} == {"post_agg/mean"}
     for line in lines:
         rounds, values = line.curves["post_agg/mean"]
-        assert values[rounds.tolist().index(line.record.metrics["round"])] == line.value
+        assert values[rounds.tolist().index(line.record.round)] == line.value
         assert line.counts is not None
         assert (line.counts.correct / line.counts.total).mean() == pytest.approx(line.value)
 
@@ -142,7 +144,7 @@ def test_a_run_that_contradicts_a_line_of_the_same_versions_is_not_taken(small: 
     collect(items[:1], store, root)
     known = committed_runs.read("tests", "smoke", root)
     (before,) = known.lines
-    said = {**before.record.provenance, "digests": {**before.digests, "state": "f" * 64}}
+    said = before.record.origin.changed(digests={**before.digests, "state": "f" * 64})
     known.add(replace(before, record=replace(before.record, provenance=said)))
     committed_runs.write(known)
     (conflict,) = collect(items, store, root).conflicts
@@ -172,14 +174,14 @@ def committed(platform: str, finished: str, engine: int = ENGINE) -> Line:
     """An invented line."""
     recipe = {"dataset": "digits", "model": "tiny", "partition": {}}
     cell = {"method": "fedavg", "version": 1, "hp": {}, "recipe": recipe, "seed": 1}
-    made = {
-        "platform": {"fingerprint": platform},
-        "contributor": "somebody",
-        "finished": finished,
-        "versions": {"engine": engine, "method": 1, "dataset": 1},
-        "digests": {"state": platform},
-    }
-    return Line(Record("cell 1", cell, "done", "", {"value": 0.5}, made), "x")
+    made = invented.origin(
+        platform={"device": "some", "torch": "2.0", "fingerprint": platform},
+        contributor="somebody",
+        finished=finished,
+        versions={"engine": engine, "method": 1, "dataset": 1},
+        digests={"state": platform},
+    )
+    return Line(Record("cell 1", cell, "done", "", invented.VALUE, made), "x")
 
 
 def test_a_current_line_is_shown_before_a_stale_one_and_the_earliest_of_these() -> None:

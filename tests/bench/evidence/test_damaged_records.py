@@ -17,7 +17,8 @@ import pandas as pd
 import pytest
 
 from repfl.bench.grid.cell import canonical
-from repfl.bench.store.store import Store, checksum
+from repfl.bench.store.record import checksum
+from repfl.bench.store.store import Store
 from tests.bench.conftest import Here, rewrite, stored
 
 Change = Callable[[dict[str, bytes]], None]

@@ -20,7 +20,7 @@ from repfl.bench.evidence.committed.committed_run import Curve
 from repfl.bench.evidence.selection import Choice, Trial, choices, chosen_items
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
-from repfl.bench.store.store import Record
+from repfl.bench.store.record import Record
 from repfl.paper_tables.core.evidence import chosen_text
 from tests.bench.conftest import GRID, Here
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,8 @@ from repfl.bench.grid.cell import from_json
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Task
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
 from repfl.datasets.core import registry as datasets
 from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.errors import DataError
@@ -70,9 +70,9 @@ def copy(original: tuple[list[Planned], Path], tmp_path: Path) -> Path:
 
 def edited(record: Record, change: Change) -> Record:
     """A record after an edit of its metrics or provenance."""
-    values = deepcopy({"metrics": record.metrics, "provenance": record.provenance})
+    values = record.json
     change(values)
-    return replace(record, **values)
+    return Record.from_json(values)
 
 
 def forge(root: Path, change: Callable[[Line], Line]) -> None:
@@ -153,10 +153,11 @@ def test_a_run_of_another_platform_may_differ_by_the_noise_of_two_runs(
     monkeypatch.setattr(noise, "of_line", lambda *_: known)
 
     def moved(line: Line) -> Line:
-        values = {"platform": {**line.record.provenance["platform"], "fingerprint": "elsewhere"}}
-        record = replace(line.record, provenance={**line.record.provenance, **values})
-        metrics = {**record.metrics, "value": record.metrics["value"] - points / 100}
-        return replace(line, record=replace(record, metrics=metrics))
+        def move(said: dict[str, Any]) -> None:
+            said["provenance"]["platform"]["fingerprint"] = "elsewhere"
+            said["metrics"]["value"] -= points / 100
+
+        return replace(line, record=edited(line.record, move))
 
     forge(copy / "papers", moved)
     result = of_committed([PAPER], rerun=2, root=copy / "papers")
@@ -227,7 +228,7 @@ def test_what_needs_a_gpu_or_data_that_are_not_here_is_not_computed_again(
         assert "1 record needs the data of digits, not here" in found.notes[0]
     monkeypatch.setattr("repfl.bench.run.machine.gpus", lambda: 0)
     record = stored(store, task().cell.id)
-    rewrite(store, replace(record, provenance={**record.provenance, "device": "cuda:3"}))
+    rewrite(store, replace(record, provenance=record.origin.changed(device="cuda:3")))
     found = of_store(store, rerun=1)
     assert (found.findings, found.rerun) == ([], 0)
     assert "1 record needs a GPU, not here" in found.notes[0]

@@ -40,7 +40,7 @@ def test_adamw_with_a_cosine_schedule_trains_and_resumes_with_the_same_bits(
     assert (training["optimiser"], training["scheduler"]) == (ADAMW, COSINE)
     assert compute(Task(cosine, "test"), stack=8).status == "done"
     whole = digests(store.root)[cosine.id]
-    assert stored(store, cosine.id).metrics["value"] > 0.3  # ten classes
+    assert stored(store, cosine.id).value > 0.3  # ten classes
     statuses = []
     while not statuses or statuses[-1] == "interrupted":
         statuses.append(compute(Task(cosine, "test"), stop=lambda: True, fresh=True).status)

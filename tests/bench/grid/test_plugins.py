@@ -211,11 +211,11 @@ def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_pa
         text = file.read_text()
         file.write_text(f"{text}\nPLANTED = 1\n")
         with loaded(files.values()):
-            standing = versions.of_record(record.provenance, record.cell)
+            standing = versions.of_record(record.origin, record.cell)
         assert standing == (False, "a plug-in that it was made with has changed since"), kind
         file.write_text(text)
     with loaded(files.values()):
-        assert versions.of_record(record.provenance, record.cell).current
+        assert versions.of_record(record.origin, record.cell).current
         said = json.loads(here("list", "datasets", "--json").out)
     assert next(each for each in said if each["name"] == "try-dataset")["present"]
 
@@ -320,7 +320,7 @@ def test_the_command_that_a_method_s_start_prints_beats_the_most_frequent_class(
     store = Store(tmp_path / "r")
     (record,) = [store.get(cell) for cell in store.ids()]
     assert record is not None
-    assert record.metrics["value"] > record.metrics["floor"]["clients"] + 0.1
+    assert record.value > record.metrics.floor.clients + 0.1
 
 
 KINDS = ["dataset", "model", "partition", "grid"]

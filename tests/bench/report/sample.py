@@ -15,6 +15,7 @@ from repfl.bench.report import numbers
 from repfl.bench.report.formats.latex import latex
 from repfl.bench.report.formats.markdown import markdown
 from repfl.bench.report.sheet import sheet_of
+from repfl.bench.store.contents import Metrics, Point, Round
 from repfl.paper_tables.core import ranking, tables
 from repfl.paper_tables.core.drawing import captions, figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
@@ -106,10 +107,12 @@ class SmallEvidence:
 
 def _cell(row: str, column: str, seed: int, value: float) -> dict[str, Any]:
     done = value == value
-    dense = {
-        "max": {"mean": value + 0.001, "pooled": value},
-        "last": {"mean": value, "decile": value / 2},
-    }
+    dense = Point(
+        max=Round(mean=value + 0.001, pooled=value, round=3),
+        last={"mean": value, "decile": value / 2},
+        best_val=None,
+    )
+    scored = Metrics(value=value, round=200, points={"pre_agg": dense, "dense": dense})
     return {
         "id": f"{METHODS[row]}{column}{seed}".encode().hex().ljust(64, "0"),
         "artefact": "paper-a/table1",
@@ -127,7 +130,7 @@ def _cell(row: str, column: str, seed: int, value: float) -> dict[str, Any]:
         "recipe.evaluation.average": "clients",
         "recipe.evaluation.point": "pre_agg",
         "floor.clients": {"easy": 0.7, "hard": 0.4, "other": 0.46}[column] if done else nan,
-        "metrics": {"points": {"pre_agg": dense, "dense": dense}} if done else {},
+        "metrics": scored if done else None,
     }
 
 

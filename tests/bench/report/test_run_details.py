@@ -34,11 +34,11 @@ def test_the_facts_of_a_run_are_those_of_its_record(
     sent = curves[curves["name"].str.startswith("traffic/")]
     assert sent.groupby("name")["value"].sum().min() > 0
     assert found["bytes"] == sent["value"].sum()
-    assert found["value"] == pytest.approx(100 * record.metrics["value"], abs=1e-4)
-    assert found["floor"] == pytest.approx(100 * record.metrics["floor"]["clients"], abs=1e-4)
-    assert found["seconds"] == record.provenance["seconds"]["wall"]
-    assert found["memory"] == record.provenance["peak_memory"]
-    assert found["partition"] == record.provenance["partition"]
+    assert found["value"] == pytest.approx(100 * record.value, abs=1e-4)
+    assert found["floor"] == pytest.approx(100 * record.metrics.floor.clients, abs=1e-4)
+    assert found["seconds"] == record.origin.seconds.wall
+    assert found["memory"] == record.origin.peak_memory
+    assert found["partition"] == record.origin.partition
     assert (found["seed"], found["round"], found["from"]) == (0, rounds, "computed here")
 
     curve = curves[curves["name"] == "post_agg/mean"].set_index("round")["value"]

@@ -15,7 +15,7 @@ import pytest
 from repfl.algorithms.core import ENGINE
 from repfl.bench.run import clients
 from repfl.bench.run.attempt import crashed
-from repfl.bench.run.record import now
+from repfl.bench.run.record_parts import now
 from repfl.bench.run.task import Options
 from repfl.bench.store.store import Store
 from tests.bench.conftest import Compute, digests, stored, task
@@ -65,9 +65,9 @@ def test_a_resumed_cell_has_all_of_its_seconds(
     assert compute(wanted, stop=lambda: next(asked) == 0).status == "interrupted"
     assert compute(wanted).status == "done"
     record = stored(store, wanted.cell.id)
-    spent = record.provenance["seconds"]
-    assert spent["wall"] > 0.9
-    assert 0 < spent["processor"] < spent["wall"]
+    spent = record.origin.seconds
+    assert spent.wall > 0.9
+    assert 0 < spent.processor < spent.wall
 
 
 @pytest.mark.parametrize(("method", "fresh"), [("test-raise", False), ("local", True)])
@@ -104,7 +104,7 @@ def test_a_diverged_cell_is_final_and_a_failure_leaves_the_finished_result_alone
     again = compute(task("test-nan"))
     assert (again.status, again.seconds) == ("diverged", 0)
     record = stored(store, again.id)
-    assert sorted(record.provenance["data"]) == ["digits/test", "digits/train"]
+    assert sorted(record.origin.data) == ["digits/test", "digits/train"]
     shutil.rmtree(store.folder(again.id))
     wanted = task("test-raise")
     monkeypatch.setenv("REPFL_TEST_MENDED", "yes")
@@ -133,12 +133,12 @@ def test_a_cell_without_its_data_is_refused_and_one_that_makes_no_sense_is_skipp
 def test_provenance_says_how_a_number_was_made(store: Store, compute: Compute) -> None:
     compute(task())
     record = stored(store, task().cell.id)
-    origin = record.provenance
-    assert origin["versions"] == {"engine": ENGINE, "method": 1, "dataset": 1, "rule": 1}
-    assert origin["platform"]["torch"]
-    assert origin["data"]["digits/train"]
-    assert len(origin["partition"]) == 64
-    assert origin["threads"] == 1
-    assert origin["seconds"]["wall"] >= origin["seconds"]["train"] > 0
-    assert origin["peak_memory"] > 0
-    assert origin["samples"] == 40
+    origin = record.origin
+    assert origin.versions == {"engine": ENGINE, "method": 1, "dataset": 1, "rule": 1}
+    assert origin.platform.torch
+    assert origin.data["digits/train"]
+    assert len(origin.partition) == 64
+    assert origin.threads == 1
+    assert origin.seconds.wall >= origin.seconds.train > 0
+    assert origin.peak_memory > 0
+    assert origin.samples == 40

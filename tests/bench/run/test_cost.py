@@ -18,7 +18,10 @@ from repfl.bench.run import cost, counting, machine, memory
 from repfl.bench.run.clients import clients_of
 from repfl.bench.run.counting import MIN_ROUNDS, RoundCounter
 from repfl.bench.run.task import Task
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.contents import Work
+from repfl.bench.store.record import Record
+from repfl.bench.store.store import Store
+from tests.bench import invented
 from tests.bench.conftest import Compute, Here, stored, task
 
 
@@ -36,8 +39,8 @@ def keep(store: Store, done: Task, times: float, device: str = "cpu") -> None:
     spent = times * expected(done)
     seconds = {"train": 0.9 * spent, "evaluate": 0.1 * spent, "wall": 7 * spent}
     seconds |= {"processor": spent} if device == "cpu" else {}
-    origin = {"device": device, "chunk": cost.STACK, "seconds": seconds}
-    store.put(Record(done.cell.id, done.cell.json, "done", "", {}, origin), {})
+    origin = invented.origin(device=device, chunk=cost.STACK, seconds=seconds)
+    store.put(Record(done.cell.id, done.cell.json, "done", "", invented.VALUE, origin), {})
 
 
 def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
@@ -111,10 +114,11 @@ def test_failed_damaged_and_strange_records_are_passed_over(store: Store) -> Non
     keep(store, lasting(seed=1), 99.0)
     (store.folder(lasting(seed=1).cell.id) / "record.json").write_bytes(b"{")
     failed, strange = lasting(seed=2), lasting(seed=3).cell.json
-    store.put(Record(failed.cell.id, failed.cell.json, "failed", "", {}, {"device": "cpu"}), {})
+    store.put(Record(failed.cell.id, failed.cell.json, "failed", "", None, invented.origin()), {})
     strange["recipe"]["model"] = "somebody's own"
-    told = {"device": "cpu", "seconds": {"wall": 1.0, "processor": 1.0}}
-    store.put(Record("f" * 64, strange, "done", "", {}, told), {})
+    times = dict.fromkeys(("wall", "train", "evaluate", "processor"), 1.0)
+    told = invented.origin(seconds=times)
+    store.put(Record("f" * 64, strange, "done", "", invented.VALUE, told), {})
     assert seconds(store, lasting(seed=9)) == pytest.approx(expected(lasting()))
 
 
@@ -161,9 +165,9 @@ def test_a_long_run_tells_what_all_its_rounds_multiply(store: Store, compute: Co
         wanted = task("local", training={"rounds": rounds})
         compute(wanted)
         each = cost.multiply_adds("tiny", 1, 8, 10).trained
-        told = {"clients": 2, "rounds": rounds, "multiply_adds": rounds * 40 * each}
-        work = stored(store, wanted.cell.id).provenance.get("work")
-        assert work == (told if rounds == MIN_ROUNDS else None)
+        told = {"clients": 2, "rounds": rounds, "multiply_adds": round(rounds * 40 * each)}
+        work = stored(store, wanted.cell.id).origin.work
+        assert work == (Work(**told) if rounds == MIN_ROUNDS else None)
 
 
 def test_a_run_that_is_interrupted_counts_the_same_or_nothing(
@@ -200,8 +204,8 @@ def test_a_methods_state_is_what_its_clients_own(method: str, copies: float) -> 
 
 def test_what_cells_like_it_have_held_is_believed() -> None:
     cell = task(seed=1).cell
-    made = [{"device": "cpu", "peak_memory": peak << 30} for peak in (3, 9)]
-    peaks = memory.peaks_of([Record(cell.id, cell.json, "done", "", {}, each) for each in made])
+    made = [invented.origin(peak_memory=peak << 30) for peak in (3, 9)]
+    peaks = memory.peaks_of([Record(cell.id, cell.json, "done", "", None, each) for each in made])
     assert memory.needed(task(seed=2).cell, "cpu", {}) < 1 << 30
     assert 8 << 30 < memory.needed(task(seed=2).cell, "cpu", peaks) < 9 << 30
     assert memory.needed(task(clients=4).cell, "cpu", peaks) < 1 << 30

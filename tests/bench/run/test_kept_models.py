@@ -51,8 +51,9 @@ def test_a_clients_module_is_as_accurate_as_its_record_says(
     while compute(wanted, keep_models=keep, stop=lambda: next(turn) % 2 > 0).status != "done":
         pass
     record = stored(store, wanted.cell.id)
-    best = record.metrics["points"]["post_agg"]["best_val" if "partition" in changes else "max"]
-    round_ = 4 if keep == "last" else best["round"]
+    scores = record.metrics.points["post_agg"]
+    best = scores.best_val if "partition" in changes else scores.max
+    round_ = 4 if keep == "last" else best.round
     assert accuracies(store, wanted) == recorded(store, wanted, round_)
     store.verify(record)
     assert list(store.running.iterdir()) == []

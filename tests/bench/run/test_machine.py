@@ -70,7 +70,7 @@ def test_a_record_is_not_charged_with_what_was_held_before(store: Store, compute
     high = machine.peak("cpu")
     del held
     compute(task(), fresh=True)
-    assert stored(store, task().cell.id).provenance["peak_memory"] < high - (300 << 20)
+    assert stored(store, task().cell.id).origin.peak_memory < high - (300 << 20)
 
 
 def test_a_process_is_not_charged_with_what_its_parent_held() -> None:

@@ -50,10 +50,10 @@ def test_the_record_has_their_score_and_holds(store: Store, compute: Compute, me
     cell = task(method, **CHANGES)
     assert compute(cell).status == "done"
     record = stored(store, cell.cell.id)
-    points = record.metrics["points"]
-    assert 0 <= points["newcomers"]["last"]["mean"] <= 1
-    assert points["newcomers"]["max"]["round"] == cell.cell.rounds
-    assert points["post_agg"]["best_val"] is not None
+    points = record.metrics.points
+    assert 0 <= points["newcomers"].last["mean"] <= 1
+    assert points["newcomers"].max.round == cell.cell.rounds
+    assert points["post_agg"].best_val is not None
     assert of_store(store, rerun=1).findings == []
     clients = store.frame(record, "clients.parquet")
     assert clients is not None

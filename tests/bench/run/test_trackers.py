@@ -43,7 +43,7 @@ def test_a_tracker_follows_a_run_through_its_interruptions(store: Store, compute
     assert compute(wanted, track=name).status == "done"
     assert [what for what, _ in SEEN] == ["start", "1", "end", "start", "2", "3", "end"]
     assert [told for what, told in SEEN if what == "end"] == ["interrupted", "done"]
-    assert dict(SEEN)["3"] == stored(store, wanted.cell.id).metrics["value"]
+    assert dict(SEEN)["3"] == stored(store, wanted.cell.id).value
     with pytest.warns(UserWarning, match="no network"):
         assert compute(task("local"), track=f"{__name__}:Broken").status == "done"
 

@@ -11,7 +11,8 @@ import pytest
 
 from repfl.bench.store.locks import claim
 from repfl.bench.store.merge import merge
-from repfl.bench.store.store import MODELS, Record, Store, checksum, stored_result
+from repfl.bench.store.record import MODELS, Record, checksum
+from repfl.bench.store.store import Store, stored_result
 from tests.bench.conftest import Here, rewrite, run_in, stored, task
 from tests.bench.deaths import begin, last_words
 
@@ -86,15 +87,15 @@ def test_a_failed_record_comes_over_only_where_there_is_nothing(other: Store, st
 
 def test_different_results_are_named_and_ours_stays(here: Here, other: Store, store: Store) -> None:
     run_in(store.root, ONE)
-    clean = {**stored(store, ONE.cell.id).provenance, "dirty": False}
+    clean = stored(store, ONE.cell.id).origin.changed(dirty=False)
     ours = changed(store, ONE.cell.id, provenance=clean)
-    before, wrong = contents(store.root), {**ours.metrics, "value": 0.125}
+    before, wrong = contents(store.root), ours.metrics.changed(value=0.125)
     changed(other, ONE.cell.id, provenance=clean, metrics=wrong)
     said = here("merge", other.root, "--results", store.root)
-    line = f"finding: cell {ONE.cell.id[:12]} (fedavg, seed 0): {100 * ours.metrics['value']:.2f} %"
+    line = f"finding: cell {ONE.cell.id[:12]} (fedavg, seed 0): {100 * ours.value:.2f} %"
     assert said.code == 1
     assert f"{line} here, 12.50 % in {other.root}, though versions" in said.out
-    origin = {**clean, "versions": {**clean["versions"], "engine": 0}}
+    origin = clean.changed(versions={**clean.versions, "engine": 0})
     changed(other, ONE.cell.id, provenance=origin)
     said = here("merge", other.root, "--results", store.root)
     assert (said.code, "with other versions; not taken" in said.out) == (0, True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from repfl.bench.store.contents import Floor, Traffic
 from repfl.bench.store.reported import best_round, summarise
 from repfl.datasets.core.recipe import Evaluation
 
@@ -40,22 +41,27 @@ def test_the_rule_picks_the_number(
     changes: dict[str, Any], value: float | None, round_: int | None
 ) -> None:
     metrics = summarise(rows(), Evaluation(**changes), (0.1, 0.2), 42)
-    assert (metrics["value"], metrics["round"]) == (value, round_)
+    assert (metrics.value, metrics.round) == (value, round_)
 
 
 def test_metrics_hold_all_that_tables_need() -> None:
     metrics = summarise(rows(), Evaluation(), (0.1, 0.2), 42)
-    assert metrics["points"] == {
+    assert metrics.plain["points"] == {
         "post_agg": {
             "last": {"mean": 0.6, "pooled": 0.3, "std": 0.05, "decile": 0.2},
             "max": {"mean": 0.9, "pooled": 0.45, "round": 2},
             "best_val": {"mean": 0.9, "pooled": 0.45, "round": 3},
         }
     }
-    assert metrics["floor"] == {"clients": 0.1, "pooled": 0.2}
-    assert metrics["traffic"] == {"up_values": 40, "up_codes": 0, "down_values": 0, "down_codes": 0}
-    assert metrics["notes"] == {"sparsity": 3.0}
-    assert metrics["parameters"] == 42
+    assert metrics.floor == Floor(clients=0.1, pooled=0.2)
+    assert metrics.traffic == Traffic(up_values=40, up_codes=0, down_values=0, down_codes=0)
+    assert metrics.traffic.total == 40
+    assert metrics.notes == {"sparsity": 3.0}
+    assert metrics.parameters == 42
+    for rule, average, value in (("max", "clients", 0.9), ("best-val", "pooled", 0.45)):
+        assert metrics.score("post_agg", rule, average) == value
+    assert metrics.score("post_agg", "last", "pooled") == 0.3
+    assert metrics.score("pre_agg", "max", "clients") is None
 
 
 def test_of_equally_good_rounds_the_models_of_the_first_are_kept() -> None:
@@ -82,7 +88,7 @@ def test_of_equal_rounds_the_first_is_reported_wherever_they_lie() -> None:
             draw.shuffle(found)
             first = min(round_ for round_ in rounds if by[round_] == max(by.values()))
             metrics = summarise(found, Evaluation(rule=rule), (0.1, 0.1), 5)
-            assert (metrics["value"], metrics["round"]) == (scores[first], first)
-            assert metrics["points"]["post_agg"][rule.replace("-", "_")]["round"] == first
+            assert (metrics.value, metrics.round) == (scores[first], first)
+            assert getattr(metrics.points["post_agg"], rule.replace("-", "_")).round == first
             if rule == "best-val":
                 assert best_round(found) == first

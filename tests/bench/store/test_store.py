@@ -14,7 +14,8 @@ import pytest
 
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.store import store as stores
-from repfl.bench.store.store import Store, checksum, decode, stored_result
+from repfl.bench.store.record import SCHEMA, checksum, decode
+from repfl.bench.store.store import Store, stored_result
 from tests.bench.conftest import Compute, stored, task
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -109,14 +110,14 @@ def test_what_repfl_would_not_write_is_refused(store: Store, compute: Compute) -
             decode(data, store.root / "record.json")
 
 
-@pytest.mark.parametrize("schema", range(1, stores.SCHEMA + 1))
+@pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
 def test_records_of_every_schema_still_load(schema: int) -> None:
     store = Store(FIXTURES / f"schema-{schema}")
     (cell,) = store.ids()
     record = stored(store, cell)
     store.verify(record)
     assert record.status == "done"
-    assert 0 <= record.metrics["value"] <= 1
+    assert 0 <= record.value <= 1
 
 
 def test_a_full_disk_leaves_what_was_stored(

@@ -13,6 +13,7 @@ from repfl.algorithms.core import ENGINE, method
 from repfl.bench.store import versions
 from repfl.bench.store.versions import Currency
 from repfl.datasets.core import partition, registry
+from tests.bench import invented
 
 RECIPE: dict[str, Any] = {"dataset": "digits", "model": "tiny", "partition": {"rule": "iid"}}
 CELL = {"method": "fedavg", "recipe": RECIPE}
@@ -66,6 +67,6 @@ def test_what_lacks_a_version_or_is_gone_is_stale() -> None:
 
 
 def test_a_line_of_a_clone_with_changes_is_stale() -> None:
-    line = {"versions": TODAY, "commit": "0123456789abcdef", "dirty": False}
+    line = invented.origin(versions=TODAY, commit="0123456789abcdef", dirty=False)
     assert versions.of_line(line, CELL).current
-    assert "clone with changes" in versions.of_line({**line, "dirty": True}, CELL).reason
+    assert "clone with changes" in versions.of_line(line.changed(dirty=True), CELL).reason

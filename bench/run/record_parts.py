@@ -1,4 +1,4 @@
-"""The record of a run: its provenance, its numbers, and the files beside it."""
+"""The parts of a record, from a run: its provenance, and the files beside it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.run import cost, machine
 from repfl.bench.store import provenance, versions
+from repfl.bench.store.contents import Libraries, Platform, Provenance
 from repfl.bench.store.digest import of_arrays, of_curves, of_tensors
-from repfl.bench.store.store import COLUMNS
+from repfl.bench.store.record import COLUMNS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,33 +33,40 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def origin(task: Task, options: Options) -> dict[str, Any]:
+def origin(task: Task, options: Options) -> Provenance:
     """Return the provenance that exists before the first round."""
-    settings = {"device": options.device, "precision": options.precision, "chunk": options.stack}
     command = task.command
     if command.startswith("repfl "):  # a command in Python contains its options already
-        plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
-        command += rerun_options(settings, task.cell.recipe) + plugins
-    return {
+        command += _rerun_options(
+            options.device, options.precision, options.stack, task.cell.recipe
+        )
+        command += "".join(f" --plugin {quote(path)}" for path in options.plugins)
+    return Provenance(
         **provenance.commit(),
-        "versions": versions.of_cell(task.cell.json),
-        "libraries": provenance.libraries(),
-        "machine": provenance.machine(),
-        "platform": provenance.platform_of(options.device, options.precision),
-        **settings,
-        "threads": 1,
-        "command": command,
-        "finished": now(),
-    }
+        versions=versions.of_cell(task.cell.json),
+        libraries=Libraries(**provenance.libraries()),
+        machine=provenance.machine(),
+        platform=Platform(**provenance.platform_of(options.device, options.precision)),
+        device=options.device,
+        precision=options.precision,
+        chunk=options.stack,
+        threads=1,
+        command=command,
+        finished=now(),
+    )
 
 
-def rerun_options(provenance: Mapping[str, Any], recipe: Recipe) -> str:
-    """Return the options that repeat a run bit for bit on such a machine, from its provenance."""
-    options = {"device": "cuda"} if provenance["device"].startswith("cuda") else {}
-    if provenance["precision"] != "default":
-        options["precision"] = provenance["precision"]
-    if provenance["chunk"] and provenance["chunk"] != cost.stack_for(recipe):
-        options["stack"] = provenance["chunk"]
+def rerun_options(origin: Provenance, recipe: Recipe) -> str:
+    """Return the options that repeat a run bit for bit on such a machine."""
+    return _rerun_options(origin.device, origin.precision, origin.chunk, recipe)
+
+
+def _rerun_options(device: str, precision: str, stack: int, recipe: Recipe) -> str:
+    options: dict[str, str | int] = {"device": "cuda"} if device.startswith("cuda") else {}
+    if precision != "default":
+        options["precision"] = precision
+    if stack and stack != cost.stack_for(recipe):
+        options["stack"] = stack
     return "".join(f" --{name} {value}" for name, value in options.items())
 
 
