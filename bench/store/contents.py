@@ -76,10 +76,10 @@ class Floor(Contents):
 class Traffic(Contents):
     """Bytes of all messages, by direction and kind."""
 
-    up_values: int
-    up_codes: int
-    down_values: int
     down_codes: int
+    down_values: int
+    up_codes: int
+    up_values: int
 
     @property
     def total(self) -> int:
@@ -145,8 +145,8 @@ class Seconds(Contents):
 class Work(Contents):
     """What a run computed, as far as it was counted."""
 
-    multiply_adds: int
     clients: int
+    multiply_adds: int
     rounds: int | None = None
 
 
