@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Result
-from repfl.paper_tables.fedobp import accuracy, convergence, curves, facts, layers, sweeps
+from repfl.paper_tables.fedobp import accuracy, convergence, curves, facts, layers, logs, sweeps
 
 ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "table1": facts.table1,
@@ -20,4 +20,5 @@ ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "fig5": curves.fig5,
     "fig6": layers.fig6,
     "fig7": sweeps.fig7,
+    "fig-finetuned": logs.finetuned_figure,
 }

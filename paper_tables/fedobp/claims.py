@@ -19,7 +19,6 @@ from repfl.paper_tables.core.claims.sentences import (
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, claim
-from repfl.paper_tables.fedobp import logs
 from repfl.paper_tables.fedobp.settings import (
     ALPHAS,
     BASELINES,
@@ -85,7 +84,7 @@ def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...
 def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Return claims of sections V-A and V-B on Table III."""
     claims = judge_all(evidence, FOLDER, "table3", frame)
-    return *protocol_claims(evidence, frame), *claims, logs.finetuned_claim(evidence.scale)
+    return *protocol_claims(evidence, frame), *claims
 
 
 def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:

@@ -32,7 +32,7 @@ from repfl.paper_tables.fedobp.settings import (
 )
 
 LOGS = "author logs (Fig 4)"
-LOGGED_AS = {"I_G": "I_G", "I_F": "I_F", "I_O": "I_O(old score)"}
+LOGGED_AS = {"I_G": "I_G", "I_F": "I_F", "I_O": "I_O (first version)"}
 WHY = (
     "inferred: the logged sweep ran on two workers that do not share clients' models; in one"
     " process ours falls less or not at all, and a log has 86.36 at q = 0.9999 (README, The"

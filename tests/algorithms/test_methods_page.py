@@ -138,6 +138,7 @@ def current() -> str:
 def test_the_page_lists_every_method_with_its_lines_and_references() -> None:
     told = "a method has changed; write the page with python -m tests.algorithms.test_methods_page"
     assert PAGE.read_text("utf-8") == current(), told
+    assert f"\n{len(methods())} methods are implemented" in PAGE.read_text("utf-8")
 
 
 if __name__ == "__main__":

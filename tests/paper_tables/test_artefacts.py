@@ -158,7 +158,8 @@ of_scales = pytest.mark.parametrize("scale", ["smoke", "desk"])
 def test_an_artefact_without_a_single_result_says_why(paper: str, name: str) -> None:
     found = PAPERS[paper].make(name, fails=lambda item: True)
     said = " ".join((found.caption, *found.notes, *reasons(found)))
-    assert "out of memory" in said or (paper, name) == ("fedobp", "table1")  # needs no result
+    needs_none = {("fedobp", "table1"), ("fedobp", "fig-finetuned")}
+    assert "out of memory" in said or (paper, name) in needs_none
     assert isinstance(found, Absent) == (name in EXPECTED[paper].absent.split())
     if isinstance(found, Table) and (paper, name) not in NO_RUNS:
         assert set(found.frame["verdict"].dropna()) == {"not measured"}

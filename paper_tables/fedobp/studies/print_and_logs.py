@@ -1,7 +1,6 @@
 """What the page says of the authors' logs: beside Tables III to V, their curves, and our full runs.
 
-python paper_tables/fedobp/studies/print_and_logs.py    # prints it
-python paper_tables/fedobp/studies/print_and_logs.py FILE.svg    # draws the pairs of FedAvg, too
+python paper_tables/fedobp/studies/print_and_logs.py
 
 A reported mean and deviation that are those of the log beside three equal values give these three:
 (4 * mean - log) / 3.
@@ -10,25 +9,13 @@ A reported mean and deviation that are those of the log beside three equal value
 from __future__ import annotations
 
 import json
-import sys
 from math import sqrt
 
-import matplotlib as mpl
 import pandas as pd
-from matplotlib.figure import Figure
 
 from repfl.paper_tables.core import published
 from repfl.paper_tables.fedobp.curves import drawn
-from repfl.paper_tables.fedobp.logs import (
-    EVALUATIONS,
-    KEYS,
-    OURS,
-    OURS_TUNED,
-    TUNED,
-    finetuned,
-    last_runs,
-    logged,
-)
+from repfl.paper_tables.fedobp.logs import EVALUATIONS, KEYS, finetuned, last_runs, logged
 from repfl.paper_tables.fedobp.settings import DATASETS, FOLDER, PRINTED, key
 
 METHODS = {
@@ -127,30 +114,6 @@ def curve_ends(frame: pd.DataFrame) -> pd.Series:
     return pd.Series(ends, index=frame.index)
 
 
-def draw(pairs: pd.DataFrame) -> Figure:
-    """Draw the twelve pairs as differences to FedOBP, the largest lead on top."""
-    ordered = pairs.sort_values("lead")
-    canvas = Figure((7.2, 4.2), layout="constrained")
-    axes = canvas.subplots()
-    places = range(len(ordered))
-    for name, face in ((OURS, "#0072b2"), (OURS_TUNED, "white")):
-        gaps = ordered[TUNED] - ordered[name]
-        label = f"minus {'FedOBP' if name == OURS else 'FedOBP after the same fine-tuning'}"
-        axes.plot(gaps, places, "o", color="#0072b2", markerfacecolor=face, label=label)
-    axes.axvline(0, color="0.4", linewidth=1)
-    rows = zip(ordered.index, ordered[TUNED], ordered[OURS], strict=True)
-    labels = [f"{column}: {tuned:.2f} and {own:.2f}" for column, tuned, own in rows]
-    axes.set_yticks(list(places), labels)
-    axes.set_xlabel("FedAvg after five epochs of fine-tuning minus FedOBP (points)")
-    canvas.legend(loc="outside upper center", ncols=2, frameon=False)
-    above = int((ordered["lead"] > 0).sum())
-    finding = f"FedAvg, fine-tuned, ends above FedOBP in {above} of {len(ordered)} logged columns"
-    canvas.suptitle(finding, fontsize=11)
-    source = "Authors' logs (FedOBP_results at f64b10a): round 400, one seed, momentum 0.7"
-    canvas.supxlabel(source, fontsize=7, color="0.4", x=0.02, ha="left")
-    return canvas
-
-
 def print_logs() -> None:
     """Print what the logs say of Tables III to V."""
     gaps = differences()
@@ -215,6 +178,3 @@ def print_momentum() -> None:
 if __name__ == "__main__":
     print_logs()
     print_momentum()
-    for target in sys.argv[1:]:
-        with mpl.rc_context({"svg.hashsalt": "repfl", "svg.fonttype": "none"}):
-            draw(finetuned()).savefig(target, metadata={"Date": None})

@@ -34,7 +34,7 @@ def test_the_drawn_sweeps_are_the_logged_ones() -> None:
     logged = PUBLISHED[PUBLISHED["file"] == "author_logs_scores.csv"]
     logged = logged.assign(
         q=logged["setting"].str.extract(r"q=([0-9.]+)")[0].astype(float),
-        score=logged["method"].str.removesuffix("(old score)"),
+        score=logged["method"].str.removesuffix(" (first version)"),
     )
     both = read("sweeps").merge(logged, on=["dataset", "score", "q"])
     gaps = (
