@@ -16,7 +16,7 @@ import pandas as pd
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import addressed, slug
 from repfl.paper_tables.core.result import CELL_FIELDS, Figure, Result, Table
-from repfl.paper_tables.core.statistics.verdict import EXACT
+from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED
 
 COLUMNS = {
     "paper": "the paper, or a grid of your own",
@@ -153,8 +153,13 @@ class Number:
         return f"{text} ({self.seeds}){self.founded}" if counted else text
 
     @property
+    def stale(self) -> bool:
+        """Whether there is a verdict that rests on a run of an earlier version."""
+        return "stale" in self.tier and self.verdict not in UNJUDGED | {""}
+
+    @property
     def verdict_with_mark(self) -> str:
-        return " · ".join(filter(None, (self.verdict, self.mark)))
+        return " · ".join(filter(None, (self.verdict + " (stale)" * self.stale, self.mark)))
 
 
 def frame(numbers: Iterable[Number]) -> pd.DataFrame:

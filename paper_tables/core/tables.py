@@ -276,6 +276,10 @@ def done_ids(evidence: Evidence) -> tuple[str, ...]:
     return tuple(dict.fromkeys(evidence.cells.loc[evidence.cells["status"] == "done", "id"]))
 
 
+MAX_NAMED_ROWS = 6
+"""Rows that a remark names one by one; what is missing is seen in the table, too."""
+
+
 def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
     """Return why cells are missing or remarkable, one line per column and reason."""
     lines: list[str] = []
@@ -283,7 +287,8 @@ def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
         cells = frame[frame["column"] == column.key]
         for reason, group in cells[cells["reason"] != ""].groupby("reason", sort=False):
             rows = list(group["row"])
-            who = "all rows" if len(rows) == len(cells) > 1 else ", ".join(rows)
+            who = ", ".join(rows) if len(rows) <= MAX_NAMED_ROWS else f"{len(rows)} rows"
+            who = "all rows" if len(rows) == len(cells) > 1 else who
             lines.append(f"{column.name}: {who}: {reason}")
         lines += _other_seeds(cells, column)
     return lines

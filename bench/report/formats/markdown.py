@@ -29,6 +29,7 @@ def markdown(sheet: Sheet) -> str:
     parts = [f"# {sheet.title}", sheet.caption]
     if sheet.judged:
         parts.append("Each cell: ours (runs), the reported number, difference and verdict.")
+    parts.append(sheet.legend)
     grid = grid_of(sheet, _markdown_cell, sheet.layout.rows)
     rows = [f"*{name(row)}*" if row in sheet.layout.aside else name(row) for row in grid.index]
     for group, columns in sheet.layout.groups:
@@ -45,7 +46,6 @@ def markdown(sheet: Sheet) -> str:
         table = _table([name(sheet.layout.corner), *head[1:]], lines)
         parts.append(f"**Statistics over all columns**\n\n{table}\n\n{sheet.tested}")
     parts += [
-        sheet.legend,
         _bullets("Remarks", sheet.remarks),
         _bullets("What our runs show", sheet.findings),
         _bullets("Notes", sheet.notes),
