@@ -19,12 +19,20 @@ from repfl.bench.grid.catalog import published_code
 from repfl.bench.grid.grid import files
 from repfl.bench.report import overview, sheet, show_text
 from repfl.paper_tables.core.published import read_published
-from repfl.paper_tables.core.result import Result
+from repfl.paper_tables.core.result import Result, State
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 RESULTS = (ROOT / "paper_tables" / "RESULTS.md").read_text()
+
+
+def unlinked(text: str) -> str:
+    """A text in one line, its links as the words that they stand under."""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(text.split()))
+
+
+QUESTIONS = unlinked((ROOT / "paper_tables" / "QUESTIONS.md").read_text())
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +91,8 @@ def test_the_first_screen_counts_print_and_authors_files_apart(
     monkeypatch.setenv("REPFL_RESULTS", str(tmp_path))
     made = [each for scale in merge_scales.COMPARED for each in show_text.made(paper, scale)]
     sheets = [sheet.sheet_of(each, {}) for each in merge_scales.merged(made)]
-    (found,) = overview.summaries(sheets, {})
+    title = grids.read(files()[paper]).file.title
+    (found,) = overview.summaries(sheets, {paper: {"title": title}})
     exact = [number for number in found.numbers if number.kind in EXACT]
     trained = [n for n in found.numbers if n.kind not in EXACT and n.verdict not in UNJUDGED]
     printed, filed = overview.apart(trained)
@@ -103,6 +112,39 @@ def test_the_first_screen_counts_print_and_authors_files_apart(
     left_out = len(settings) + sum(len(claim.sources) for claim in stated)
     assert found.published == sum(found.origins) == (published["mean"] != "").sum() - left_out
     assert len(found.numbers) == sum(found.verdicts.values())
+    # no claim of the paper is decided by accuracies of ours, and the answer begins with the counts
+    assert f"* **{found.standing}**" in QUESTIONS
+    decided = (State.HOLDS, State.FAILS)
+    own = [claim for _, claim in found.claims if claim.state in decided and not claim.ours]
+    assert all(claim.difference != claim.difference for claim in own)
+
+
+CLAIMS = {
+    "hold": r"(\d+) holds?\b", "do not hold": r"(\d+) do(?:es)? not hold",
+    "contradict": r"(\d+) contradict", "are undecided": r"(\d+) (?:is|are) undecided",
+    "are settings": r"(\d+) (?:is a|are) setting",
+}  # fmt: skip
+
+
+def test_claims_are_added_up_over_the_papers() -> None:
+    answers = " ".join(re.findall(r"\* \*\*(.*?)\*\*", QUESTIONS))
+    held, failed, against, open_, settings = (
+        sum(map(int, re.findall(form, answers))) for form in CLAIMS.values()
+    )
+    total = sum(map(int, re.findall(r"of (\d+) claims", answers)))
+    assert total == held + failed + against + open_ + settings
+    said = f"Of {total} claims {held} hold, {failed} do not, {against} contradict their paper's own"
+    assert said in unlinked(README)
+    assert (
+        f"of {total} claims {held} hold, {failed} do not hold, {against} contradict their paper's"
+        f" own numbers, {open_} are undecided and {settings} are settings" in unlinked(RESULTS)
+    )
+
+
+def test_the_readme_is_short() -> None:
+    first = README.partition("In personalised")[2].partition("```")[0]
+    assert len(first.split()) <= 120
+    assert len(README.split()) <= 600
 
 
 def test_the_headline_adds_up_the_rows_and_keeps_print_and_files_apart() -> None:
@@ -110,12 +152,11 @@ def test_the_headline_adds_up_the_rows_and_keeps_print_and_files_apart() -> None
     cells = [[cell.strip(" |") for cell in row[-2:]] for row in rows]
     printed, filed = ([sum(map(int, part)) for part in zip(*each, strict=True)] for each in zip(
         *([cell.split(" / ") for cell in pair] for pair in cells), strict=True))  # fmt: skip
-    words = " ".join(README.split())
+    words, results = (re.sub(r" \(\d+ with stale runs\)", "", unlinked(t)) for t in (README, RESULTS))
     reproduced, differ, undecided = printed
     assert differ == 0, "a printed accuracy differs: the headline says that none does"
-    start = f"Of {sum(printed)} printed numbers that were re-run at full scale, {reproduced} are"
+    start = f"Of {sum(printed)} printed numbers re-run at full scale, {reproduced} are"
     assert f"{start} reproduced and {undecided} undecided" in words
-    results = " ".join(RESULTS.split())
     assert f"{start} reproduced, none differs and {undecided} are undecided" in results
     reproduced, differ, undecided = filed
     assert f"Of {sum(filed)} values of authors' logs, {differ} differ." in words

@@ -31,13 +31,14 @@ CLAIMS = {
     str(State.SETTING): Verdict.OTHER_SCALE,
 }
 """The verdict whose colour each state of a claim has."""
-PLURAL = (
-    "hold",
-    "do not hold",
-    "contradict the paper's own numbers",
-    "undecided",
-    "settings that our runs take over",
+IN_WORDS = (
+    ("holds", "hold"),
+    ("does not hold", "do not hold"),
+    ("contradicts the paper's own numbers", "contradict the paper's own numbers"),
+    ("is undecided", "are undecided"),
+    ("is a setting, which tests nothing", "are settings, which test nothing"),
 )
+"""What one claim of a state does, and what several do."""
 
 
 ORIGINS = ("in print", "of the authors' files")
@@ -148,10 +149,16 @@ class Summary:
         return {name: states[name] for name in CLAIMS}
 
     @property
-    def standings(self) -> str:
-        """Return the claims by state, in words."""
-        words = zip(self.claim_counts.items(), PLURAL, strict=True)
-        return ", ".join(f"{n} {one if n == 1 else many}" for (one, n), many in words if n)
+    def standing(self) -> str:
+        """Return in a sentence which of the paper's claims survive; empty if it has none."""
+        counts = self.claim_counts
+        if not (total := sum(counts.values())):
+            return ""
+        words = zip(counts.values(), IN_WORDS, strict=True)
+        parts = ", ".join(f"{n} {one if n == 1 else many}" for n, (one, many) in words if n)
+        decided = total - counts[State.OPEN] - counts[State.SETTING]
+        start = "" if decided else "nothing is decided yet; "
+        return f"{self.name}: {start}of {_count(total, 'claim')} {parts}."
 
     @property
     def name(self) -> str:
@@ -199,12 +206,15 @@ class Tally:
     verdicts: Mapping[str, int]
     single: int
     """How many of the numbers that were re-run at full scale rest on one run."""
+    stale: Mapping[str, int]
+    """By verdict, how many rest on a run of an earlier version."""
 
     @classmethod
     def of(cls, what: str, numbers: Sequence[Number]) -> Tally:
         given = Counter(number.verdict for number in numbers)
         single = sum(number.seeds == 1 for number in judged(numbers))
-        return cls(what, len(numbers), {name: given[name] for name in STATES}, single)
+        stale = Counter(number.verdict for number in numbers if number.stale)
+        return cls(what, len(numbers), {name: given[name] for name in STATES}, single, stale)
 
 
 def summaries(
@@ -250,16 +260,20 @@ def title(summaries: Sequence[Summary]) -> str:
 
 def _outcomes(judged: Sequence[Number]) -> str:
     """Return the verdicts on numbers that were re-run, in words; a zero is said, too."""
-    counts = Counter(n.verdict for n in judged)
-    reproduced, differ, undecided = (
-        counts[str(v)] for v in (Verdict.REPRODUCED, Verdict.DIFFERS, Verdict.UNDECIDED)
+    counts, stale = (Counter(n.verdict for n in judged if n.stale >= only) for only in (0, 1))
+    words = {
+        Verdict.REPRODUCED: "reproduced",
+        Verdict.DIFFERS: "differs" if counts[Verdict.DIFFERS] == 1 else "differ",
+        Verdict.UNDECIDED: "undecided",
+    }
+    return ", ".join(
+        f"{counts[verdict]:,} {word}{f' ({stale[verdict]:,} stale)' if stale[verdict] else ''}"
+        for verdict, word in words.items()
     )
-    differs = "differs" if differ == 1 else "differ"
-    return f"{reproduced:,} reproduced, {differ:,} {differs}, {undecided:,} undecided"
 
 
 def lead(summaries: Sequence[Summary]) -> str:
-    """Return what the report is about, in one sentence."""
+    """Return what the report is about, and where its numbers stand."""
     papers = [summary for summary in summaries if summary.published]
     printed, filed = (sum(summary.origins[side] for summary in papers) for side in (0, 1))
     files = f" and {_count(filed, 'value')} of their authors' files" if filed else ""
@@ -268,7 +282,11 @@ def lead(summaries: Sequence[Summary]) -> str:
         f"{files}."
     ]
     if stated := sum(summary.sentences for summary in papers):
-        parts.append(f"{stated:,} of these stand in sentences, which are checked as claims.")
+        rest = printed + filed - stated
+        parts.append(
+            f"{stated:,} of these stand in sentences alone and are checked as claims; the bars"
+            f" below show the other {rest:,}, which stand in tables and figures."
+        )
     return " ".join(parts)
 
 

@@ -31,7 +31,7 @@ def leaders(board: Board) -> Iterator[str]:
     leader, ranks = analysis.overall(board.ranked(board.compared))
     if not leader:
         return
-    text = f"{leader} ranks first of {len(ranks)} equally tuned methods"
+    text = f"{leader} ranks first of {len(ranks)} equally tuned rows"
     frozen = analysis.mean_ranks(board.ranked(board.frozen)).dropna()
     if frozen.empty or frozen.idxmin() == leader:
         yield text
@@ -53,7 +53,7 @@ def accuracy(board: Board) -> Iterator[str]:
                 near = analysis.near_first(here).sum() - 1
                 led.append(
                     f"{name}: {means.idxmax()} has {means.max():.1f} %, the most of {len(means)}"
-                    f" methods ({near} not significantly different)"
+                    f" rows ({near} not significantly different)"
                 )
         rows = analysis.differences(analysis.of(key, board.compared), ALONE).dropna()
         if len(rows):

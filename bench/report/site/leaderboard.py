@@ -69,6 +69,27 @@ class Leaderboard:
         return [line for line in self.lines if "rank" in line.numbers]
 
     @property
+    def counts(self) -> str:
+        """Return how many methods and rows there are, in a sentence."""
+        keys = {"in the frozen list": "rank/frozen", "with the addenda": "rank"}
+        keys |= {f"on {self.settings[setting]}": f"{setting}/rank" for setting in self.own}
+        rows = {name: sum(key in line.numbers for line in self.lines) for name, key in keys.items()}
+        listed = ", ".join(f"{count} {name}" for name, count in rows.items())
+        methods = len({line.method for line in self.lines})
+        return f"{methods} methods ran here, some in several variants; rows: {listed}."
+
+    @property
+    def needed(self) -> dict[str, float]:
+        """By setting, from which difference on two quiet rows are significantly different."""
+        halves: dict[str, list[float]] = {}
+        for line in self.lines:
+            for key, n in line.numbers.items():
+                setting, _, name = key.partition("/")
+                if name.startswith("minus ") and n.low is not None and n.high is not None:
+                    halves.setdefault(setting, []).append((n.high - n.low) / 2)
+        return {setting: min(halves[setting]) for setting in self.settings if setting in halves}
+
+    @property
     def baseline(self) -> Line | None:
         """Return the best row of fine-tuned FedAvg."""
         return next((line for line in self.compared if line.method == BASELINE), None)

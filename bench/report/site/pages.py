@@ -39,6 +39,7 @@ HERE = {
     "../bench/STATISTICS.md": "how.html#verdicts",
     "../bench/GUIDE.md#how-to-contest-a-statement": "how.html#contest",
     "../README.md#cite": "how.html#cite",
+    "../docs/methods/fedavg_ft.md": "fedobp/fig-finetuned.html",
 }
 """Files of the repository whose contents stand on a page of the report."""
 TEMPLATES = Path(__file__).parent / "templates"
@@ -286,6 +287,7 @@ def _plain(number: Number) -> dict[str, Any]:
     """Return what a number's page shows, without what is empty."""
     fields = vars(number) | {name: getattr(number, name) for name in SHOWN}
     fields["reason"] = number.reason.replace("README, ", "notes, ")
+    fields |= {"stale": True} if number.stale else {}
     return {name: _rounded(value) for name, value in fields.items() if value not in ("", None, ())}
 
 
@@ -296,7 +298,9 @@ def _method(
     first, *rest = str(facts.get("rule", "")).split("\n\n")
     rule = next((part for part in rest if re.search(r"<-|\s=\s", part)), "")
     ranked = [line for line in board.lines if line.method == name] if board else []
+    title = facts.get("title", name)
     return {
+        "about": [s for s in book.sheets if title in re.split(" beside |, ", s.title)],
         "name": name,
         "facts": facts,
         "first": first,

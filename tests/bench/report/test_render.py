@@ -12,7 +12,7 @@ from repfl.bench.report.formats import formatting, terminal
 from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import sheet_of
 from repfl.paper_tables.core import ranking, tables
-from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.core.result import State, Table
 from repfl.paper_tables.core.statistics import seeds
 from repfl.paper_tables.core.statistics.seeds import SeedResult
 from tests.bench.report import sample
@@ -81,7 +81,11 @@ def test_summaries_count_verdicts_and_claims() -> None:
     assert {name: n for name, n in tally.verdicts.items() if n} == {
         "reproduced": 1, "differs": 1, "undecided": 6, "not measured": 1,
     }  # fmt: skip
-    assert first.standings == "1 holds, 1 does not hold, 1 undecided"
+    assert first.standing == "A paper: of 3 claims 1 holds, 1 does not hold, 1 is undecided."
+    undecided = [replace(claim, state=State.OPEN) for _, claim in first.claims]
+    none = replace(first, sheets=(replace(first.sheets[0], claims=tuple(undecided)),))
+    assert none.standing == "A paper: nothing is decided yet; of 3 claims 3 are undecided."
+    assert second.standing == ""
     assert (len(second.numbers), second.published) == (0, 0)
     # whatever becomes of log values, the printed numbers keep their own outcome
     table, *_ = sheets()

@@ -49,8 +49,8 @@ def board(means: dict[str, float] | None = None, **changes: Any) -> Board:
 def test_the_leader_is_named_and_those_that_are_not_significantly_different_counted() -> None:
     """In both readings, and how many are significantly above and below local training."""
     first, digits = findings.accuracy(board())
-    assert first == "FedPURIN ranks first of 5 equally tuned methods"
-    led = "FedPURIN has 85.2 %, the most of 5 methods (1 not significantly different)"
+    assert first == "FedPURIN ranks first of 5 equally tuned rows"
+    led = "FedPURIN has 85.2 %, the most of 5 rows (1 not significantly different)"
     assert digits == (
         f"Digits, frozen protocol: {led}; addenda: {led};"
         " 2 are significantly above Local and 1 below."
@@ -62,11 +62,11 @@ def test_the_frozen_protocol_keeps_its_leader_beside_the_rows_that_addenda_added
     later = {"FedBABU": 71.0, "FedBABU, tuned rate": 93.0, "FedAvg + FT, tuned rate": 92.0}
     first, digits = findings.accuracy(board(MEANS | later))
     assert first == (
-        "FedBABU, tuned rate ranks first of 7 equally tuned methods; FedPURIN leads the frozen"
+        "FedBABU, tuned rate ranks first of 7 equally tuned rows; FedPURIN leads the frozen"
         " protocol"
     )
-    assert "frozen protocol: FedPURIN has 85.2 %, the most of 6 methods" in digits
-    assert "addenda: FedBABU, tuned rate has 93.0 %, the most of 7 methods" in digits
+    assert "frozen protocol: FedPURIN has 85.2 %, the most of 6 rows" in digits
+    assert "addenda: FedBABU, tuned rate has 93.0 %, the most of 7 rows" in digits
 
 
 def test_every_row_that_an_addendum_added_is_planned_and_no_other_is_called_added() -> None:

@@ -31,7 +31,10 @@ def test_the_page_has_the_table_of_the_committed_runs(
     table, end, _ = rest.partition("<!-- end of the leaderboard -->")
     assert end
     assert table == (tmp_path / "report" / "leaderboard.md").read_text("utf-8")
-    shown = rows_of_page((tmp_path / "report" / "leaderboard.html").read_text("utf-8"))
+    html = (tmp_path / "report" / "leaderboard.html").read_text("utf-8")
+    shown = rows_of_page(html)
+    (said,) = re.findall(r"\d+ methods ran here.*?\.", html)
+    assert said in " ".join(page.split())
     for part in table.split("\n\n"):
         heads, _, *lines = [
             [cell.strip() for cell in row[1:-1].split("|")] for row in part.split("\n") if row
