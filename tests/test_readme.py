@@ -152,7 +152,9 @@ def test_the_headline_adds_up_the_rows_and_keeps_print_and_files_apart() -> None
     cells = [[cell.strip(" |") for cell in row[-2:]] for row in rows]
     printed, filed = ([sum(map(int, part)) for part in zip(*each, strict=True)] for each in zip(
         *([cell.split(" / ") for cell in pair] for pair in cells), strict=True))  # fmt: skip
-    words, results = (re.sub(r" \(\d+ with stale runs\)", "", unlinked(t)) for t in (README, RESULTS))
+    words, results = (
+        re.sub(r" \(\d+ with stale runs\)", "", unlinked(t)) for t in (README, RESULTS)
+    )
     reproduced, differ, undecided = printed
     assert differ == 0, "a printed accuracy differs: the headline says that none does"
     start = f"Of {sum(printed)} printed numbers re-run at full scale, {reproduced} are"
