@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from math import nan
 from typing import TYPE_CHECKING, Any
 
+from repfl.algorithms.core.run import Run
 from repfl.bench.errors import UserError
+from repfl.bench.store.reported import reported
 from repfl.catalog import Plugins, load_plugins
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.method import Method
-    from repfl.algorithms.core.run import Run
     from repfl.api import AnyRecipe
+
+
+class OpenRun(Run):
+    """A run that is stepped by hand."""
+
+    @property
+    def accuracy(self) -> float:
+        """What the recipe reports of the rounds so far, as a share of 1; NaN before a score. After
+        the last round it is that of `repfl.run`.
+        """
+        value = reported(self.rows, self.recipe.evaluation)
+        return nan if value is None else value
 
 
 def open(  # noqa: A001
@@ -26,10 +40,11 @@ def open(  # noqa: A001
     device: str = "cpu",
     stack: int = 1,
     precision: str = "default",
-) -> Run:
+) -> OpenRun:
     """Return a run before its first round, in this process: `run.step()` is one round, `run.state`
-    the method's state, `run.fed` its federation, `run.done` whether all rounds are over, and
-    `run.rows` what was recorded: (round, name, value).
+    the method's state, `run.fed` its federation, `run.done` whether all rounds are over,
+    `run.rows` what was recorded: (round, name, value), and `run.accuracy` what the recipe reports
+    of it.
 
     `method` is a name as in `repfl.run`, or a class, which may be defined in a notebook's cell. A
     file of `plugins` that has changed is loaded again. The bits are those of `repfl.run` with the
@@ -52,12 +67,13 @@ def open(  # noqa: A001
 
         name, values = parse_spec(method)
         cell = build_cell(name, {**values, **(hp or {})}, resolved, seed)
-        run = make(cell, clients_of(cell), options)
+        run = make(cell, clients_of(cell), options, OpenRun)
     else:
         # clients depend on recipe and seed alone
         cell = build_cell("local", {}, resolved, seed)
-        run = make(cell, clients_of(cell), options)
+        run = make(cell, clients_of(cell), options, OpenRun)
         run.method = _instance(method, hp or {})
+    assert isinstance(run, OpenRun)
     run.start()
     return run
 

@@ -22,7 +22,7 @@ def summarise(
     summaries = {
         point: _summary(curves, point) for point in sorted(points) if not point.endswith("/val")
     }
-    value, round_ = reported(curves, evaluation)
+    value, round_ = _picked(curves, evaluation)
     traffic = {
         line: int(sum(curves.get(f"traffic/{line}", {}).values())) for line in Traffic.model_fields
     }
@@ -97,7 +97,14 @@ def reported_curve(evaluation: Evaluation) -> tuple[str, str]:
     return evaluation.point, {"clients": "mean", "pooled": "pooled"}[evaluation.average]
 
 
-def reported(
+def reported(rows: Rows, evaluation: Evaluation) -> float | None:
+    """Return the number that the recipe's rule picks from the rounds so far; None without a score
+    at the reported point.
+    """
+    return _picked(_curves(rows), evaluation)[0]
+
+
+def _picked(
     curves: Mapping[str, Mapping[int, float]], evaluation: Evaluation
 ) -> tuple[float | None, int | None]:
     """Return the number that the recipe's rule picks, and its round; (None, None) if the reported

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -383,13 +384,23 @@ def test_a_run_opened_and_stepped_is_the_run_that_is_stored(results: Path) -> No
     assert repr(run.fed).startswith("<Federation: 2 clients, 2 active, round 0 of 2, 2,")
     assert repr(run) == "<Run: FedPer, 2 clients, round 0 of 2>"
     states = [run.state]
+    assert isnan(run.accuracy)
     while not run.done:
         run.step()
         states.append(run.state)
     assert len(states) == 3
-    stored = repfl.run("fedper", OWN, seed=1, results=results).curves
+    stored = repfl.run("fedper", OWN, seed=1, results=results)
     last = {name: value for round_, name, value in run.rows if round_ == 2}
-    assert last["post_agg/mean"] == stored.loc[2, "post_agg/mean"]
+    assert last["post_agg/mean"] == stored.curves.loc[2, "post_agg/mean"]
+    assert run.accuracy == stored.accuracy
+
+
+def test_the_accuracy_of_an_opened_run_is_what_its_recipe_reports() -> None:
+    best = {**OWN, "evaluation": {"rule": "max", "average": "pooled"}}
+    run = repfl.open("local", best)
+    run.step()
+    run.rows = [(1, "post_agg/pooled", 0.5), (2, "post_agg/pooled", 0.25), (2, "post_agg/mean", 1)]
+    assert run.accuracy == 0.5
 
 
 def test_a_class_of_a_notebook_is_stepped_without_a_file() -> None:
