@@ -30,6 +30,8 @@ class WrapperEntry:
     title: str
     sends: str
     """What it changes about a method's messages, in words."""
+    messages_only: bool = True
+    """Whether it changes nothing but messages, and so nothing of a method that sends none."""
     version: int = 1
     cls: type[Wrapper] = Wrapper  # type: ignore[type-abstract]
 
@@ -48,6 +50,11 @@ def compose(name: str, inner: Entry) -> Entry:
     if inner.cls.decentralised:
         raise MethodError(
             f"method {name!r}: {inner.name} has no server; wrappers are for methods with one"
+        )
+    if outer.messages_only and methods()[name.partition("+")[0]].sends == "nothing":
+        raise MethodError(
+            f"method {name!r}: {inner.name} sends nothing, and {outer.name} changes only what is"
+            f" sent; did you mean {inner.name}?"
         )
     mine = {n for n in vars(outer.cls) if not n.startswith("_")} - vars(Method).keys()
     if both := sorted(mine & set(dir(inner.cls))):

@@ -16,7 +16,12 @@ class HP:
     )
 
 
-@wrapper("dropout", title="drop-out", sends="clients that drop out send and receive nothing")
+@wrapper(
+    "dropout",
+    title="drop-out",
+    sends="clients that drop out send and receive nothing",
+    messages_only=False,
+)
 class Dropout(Wrapper):
     """Every client of the cohort misses the round with probability p, by a draw of its own; at
     least one stays. Who is missing neither trains, nor sends, nor is scored after training.

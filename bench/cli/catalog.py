@@ -130,7 +130,10 @@ def _matches(name: str, scale: str, grids: Sequence[Path]) -> list[tuple[str, di
     from inspect import getdoc
 
     from repfl.bench.grid import catalog
+    from repfl.bench.grid.methods import find_entry
     from repfl.bench.grid.plugins import registries
+
+    find_entry(name)  # refuses a wrapper around a method that it cannot be around
 
     def metric_facts(name: str) -> dict[str, Any]:
         metric = known["metric"][name]

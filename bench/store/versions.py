@@ -51,9 +51,12 @@ def of_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _registered(kind: str, name: str, registered: Mapping[str, Any]) -> Any:
-    if name not in registered:
-        raise KeyError(kind, name)
-    return registered[name]
+    from repfl.algorithms.core.method import MethodError
+
+    try:
+        return registered[name]
+    except (KeyError, MethodError):  # or a wrapper around a method that it cannot be around
+        raise KeyError(kind, name) from None
 
 
 def _plugin(

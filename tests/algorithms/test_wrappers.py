@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil
 from typing import Any
 
@@ -152,6 +153,21 @@ def test_wrapped_methods_are_found_by_name_and_not_listed() -> None:
     assert (hp.newcomer, hp.dp_clip, hp.dp_noise) == ("global", 2.0, 0.1)
     with pytest.raises(MethodError, match="dis-pfl has no server"):
         methods()["dis-pfl+dp"]
+
+
+@pytest.mark.parametrize("name", ["local+dp", "local+compress", "local+dropout+dp"])
+def test_what_changes_messages_is_refused_around_a_method_without_any(name: str) -> None:
+    inner = name.rpartition("+")[0]
+    with pytest.raises(MethodError, match=rf"{re.escape(inner)} sends nothing") as refused:
+        methods()[name]
+    assert str(refused.value).endswith(f"did you mean {inner}?")
+
+
+def test_clients_that_train_alone_may_miss_rounds() -> None:
+    run, uploads = stepped("local+dropout", {"dropout_share": 0.999})
+    assert not uploads
+    moved = (run.state["w"] != run.fed.new_model()).any(1)
+    assert moved.sum() == 1
 
 
 def test_a_wrapped_method_keeps_the_contract() -> None:

@@ -111,6 +111,7 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
         ("show zz", "zz"),
         ("info fedprn", "unknown name 'fedprn' | fedpurin"),
         ("info fedobp/table4", "`repfl show fedobp/table4`"),
+        ("info local+dp", "local sends nothing, and dp changes only what is sent"),
         ("new method '1Bad name'", "such as bad-name"),
         ("verify --results /nowhere", "/nowhere | does not exist"),
         ("verify --paper fedobp", "verify --paper | --measured"),
