@@ -17,12 +17,20 @@ class Contents(BaseModel):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The JSON values that were given, without defaults."""
-        return self.model_dump(exclude_unset=True)
+        """The JSON values that were given, without defaults, names in order."""
+        values: dict[str, Any] = _in_order(self.model_dump(exclude_unset=True))
+        return values
 
     def changed(self, **fields: Any) -> Self:
         """Return a copy with other fields, checked as when it is read."""
         return self.model_validate(self.plain | fields)
+
+
+def _in_order(values: Any) -> Any:
+    """Return JSON values with sorted names, so that one record gives one text."""
+    if isinstance(values, dict):
+        return {name: _in_order(values[name]) for name in sorted(values)}
+    return values
 
 
 # -- what was computed -----------------------------------------------------------------------------
@@ -76,10 +84,10 @@ class Floor(Contents):
 class Traffic(Contents):
     """Bytes of all messages, by direction and kind."""
 
-    down_codes: int
-    down_values: int
-    up_codes: int
     up_values: int
+    up_codes: int
+    down_values: int
+    down_codes: int
 
     @property
     def total(self) -> int:
@@ -145,8 +153,8 @@ class Seconds(Contents):
 class Work(Contents):
     """What a run computed, as far as it was counted."""
 
-    clients: int
     multiply_adds: int
+    clients: int
     rounds: int | None = None
 
 

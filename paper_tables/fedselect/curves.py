@@ -155,6 +155,8 @@ COLUMN = "cifar10-40"
 RULES = ("Algorithm 3, p = 0.05", "Code's rules, p = 0.25", "Algorithm 3, p = 0.25")
 RATES = ("Code's rules, learning rate 0.1", "Code's rules, learning rate 0.02")
 ROWS = (*RULES, *RATES)
+BASELINES = {"FedPer": COLUMN, "LG-FedAvg": COLUMN, "FedRep": COLUMN, "FedAvg": "cifar10-40-single"}
+"""Baselines whose first rounds were run, with the column of each."""
 PRINTED = "Figure 2"
 ROUNDS = 40
 NEAR = 2
@@ -164,6 +166,9 @@ READING = (
     " our round 1, the first that is scored."
 )
 POINTS = {"pre_agg/mean": "before averaging", "post_agg/mean": "after averaging"}
+BESIDE = "baselines"
+MARKER = ", Figure 2"
+"""Ends the label of a baseline's markers."""
 
 
 def fig2_start(evidence: Evidence) -> Figure:
@@ -174,9 +179,14 @@ def fig2_start(evidence: Evidence) -> Figure:
             for name, point in POINTS.items()
         ]
     )
-    says = findings(data) if evidence.scale == "paper" else ()
+    says: tuple[str, ...] = ()
     if evidence.scale == "paper":
-        data = pd.concat([data, *(markers().assign(point=each) for each in POINTS.values())])
+        others = baselines(evidence)
+        says = findings(data) + baseline_findings(others)
+        drawn = [markers().assign(label=PRINTED, point=each) for each in POINTS.values()]
+        ran = others["label"].unique()
+        beside = [markers(name).assign(label=name + MARKER, point=BESIDE) for name in ran]
+        data = pd.concat([data, *drawn, *beside, *([others] if len(others) else [])])
     data = data.assign(column=data["point"])
     return forms.figure(
         evidence,
@@ -191,28 +201,23 @@ def fig2_start(evidence: Evidence) -> Figure:
             *forms.at_scale(evidence, smoke=SAME_DATA),
         ),
         alt="Accuracy of FedSelect in the first forty rounds by three rules, before and after"
-        " averaging.",
+        " averaging, and of baselines.",
         accuracy=True,
         findings=says,
     )
 
 
 def gaps(data: pd.DataFrame) -> pd.DataFrame:
-    """Return ours minus the markers of Figure 2, by rule, scoring point and round; ours is the mean
-    of the rounds within two of the marker's.
+    """Return ours minus the markers of Figure 2 that can be seen, by row, scoring point and round;
+    ours is the mean of the rounds within two of the marker's.
     """
-    drawn_at = markers().set_index("round")["mean"]
-    rounds = [each for each in drawn_at.index if each > NEAR]
-    table = {
-        (str(label), str(point), each): line.loc[
-            line["round"].between(each - NEAR, each + NEAR), "mean"
-        ].mean()
-        - drawn_at[each]
-        for (label, point), line in data.groupby(["label", "point"], sort=False)
-        for each in rounds
-    }
-    frame = pd.Series(table, dtype=float).rename_axis(["label", "point", "round"])
-    return frame.reset_index(name="gap")
+    rows = []
+    for (label, point), line in data.groupby(["label", "point"], sort=False):
+        drawn_at = markers(label if label in BASELINES else OURS).set_index("round")["mean"]
+        for each in (round_ for round_ in drawn_at.index if round_ > NEAR):
+            near = line.loc[line["round"].between(each - NEAR, each + NEAR), "mean"]
+            rows.append((label, point, each, near.mean() - drawn_at[each]))
+    return pd.DataFrame(rows, columns=["label", "point", "round", "gap"])
 
 
 def findings(data: pd.DataFrame) -> tuple[str, ...]:
@@ -233,20 +238,40 @@ def findings(data: pd.DataFrame) -> tuple[str, ...]:
     )
 
 
-def markers() -> pd.DataFrame:
-    """Return the printed markers of the first rounds."""
-    line = drawn_lines(FOLDER / "published")["fig2", DATASETS[CIFAR10], OURS].loc[:ROUNDS]
+def baselines(evidence: Evidence) -> pd.DataFrame:
+    """Return the baselines' curves, each at the point at which Figure 2 scores it."""
+    parts = []
+    for name, column in BASELINES.items():
+        curve = "post_agg/mean" if name in AFTER else "pre_agg/mean"
+        parts.append(forms.accuracy_curves(evidence, [name], [column], curve))
+    return joined(parts).assign(point=BESIDE)
+
+
+def baseline_findings(data: pd.DataFrame) -> tuple[str, ...]:
+    """Return how far each baseline lies from its own markers."""
+    means = gaps(data).groupby("label", sort=False)["gap"].mean()
+    words = ", ".join(f"{label} {gap:+.1f}" for label, gap in means.items())
+    return (f"Baselines, ours minus their markers on average: {words} points (one seed).",) * (
+        len(means) > 0
+    )
+
+
+def markers(method: str = OURS) -> pd.DataFrame:
+    """Return a method's printed markers of the first rounds."""
+    line = drawn_lines(FOLDER / "published")["fig2", DATASETS[CIFAR10], method].loc[:ROUNDS]
     rounds = line.index.to_series().clip(lower=1).to_numpy()
-    return pd.DataFrame({"label": PRINTED, "round": rounds, "mean": line.to_numpy()})
+    return pd.DataFrame({"round": rounds, "mean": line.to_numpy()})
 
 
 def draw_start(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
-    """Draw a panel per scoring point."""
-    canvas = sheet(9.5, 4.2)
-    panels = figure_style.panels(canvas, len(POINTS), len(POINTS), sharey=True)
-    for axes, point in zip(panels, POINTS.values(), strict=True):
+    """Draw a panel per scoring point, and one of baselines once they have run."""
+    points = list(dict.fromkeys([*POINTS.values(), *data["point"]]))
+    beside = [name + end for name in BASELINES for end in ("", MARKER)]
+    canvas = sheet(4.75 * len(points), 4.4)
+    panels = figure_style.panels(canvas, len(points), len(points), sharey=True)
+    for axes, point in zip(panels, points, strict=True):
         lines = data[data["point"] == point]
-        plots.curves(axes, lines, figure_style.looks([PRINTED, *ROWS], PRINTED))
+        plots.curves(axes, lines, figure_style.looks([PRINTED, *ROWS, *beside], PRINTED))
         if lines.empty:
             figure_style.not_run(axes)
         axes.set(title=point, xlabel="Round", ylabel="Accuracy (%)")

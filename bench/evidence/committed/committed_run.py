@@ -97,14 +97,15 @@ class Line:
     def json(self) -> dict[str, Any]:
         """Return the line as JSON values, with its checksum."""
         stored = self.record.json
-        kept = {name: each for name, each in stored["provenance"].items() if name in PROVENANCE}
+        origin = stored["provenance"]
         values = {
-            **{name: stored[name] for name in RECORD},
-            "provenance": kept,
+            "id": stored["id"],
             "column": self.column,
+            **{name: stored[name] for name in ("cell", "status", "reason", "metrics")},
             "curves": {name: _plain(curve) for name, curve in self.curves.items()},
             "counts": None if self.counts is None else _plain(self.counts),
             "arrays": {name: _encoded(arrays) for name, arrays in self.arrays.items()},
+            "provenance": {name: origin[name] for name in PROVENANCE if name in origin},
         }
         return {**values, "checksum": checksum(values)}
 

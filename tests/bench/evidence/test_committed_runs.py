@@ -100,6 +100,16 @@ def test_a_line_comes_back_from_its_file(small: Small) -> None:
     assert known.file.read_bytes() == before
 
 
+def test_the_lines_that_came_with_the_code_are_written_as_they_were_read(tmp_path: Path) -> None:
+    """So that a commit of new lines shows those alone."""
+    files = sorted(Path("paper_tables").resolve().glob("*/measured/*.jsonl"))
+    assert len(files) > 5
+    for path in files:
+        runs = committed_runs.read(path.parent.parent.name, path.stem)
+        copy = replace(runs, file=tmp_path / path.name)
+        assert committed_runs.write(copy).read_bytes() == path.read_bytes(), path
+
+
 def test_collecting_says_what_is_added_and_what_is_kept(small: Small, tmp_path: Path) -> None:
     items, store, root = small
     file = root / "tests" / "measured" / "smoke.jsonl"
