@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from repfl.bench.evidence.artefacts import make
+from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.grid.grid import folder
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import build
 from repfl.bench.report.site.leaderboard import FINDINGS
 from repfl.bench.store.store import Store
 from repfl.paper_tables.board import findings
+from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.core.statistics import pairwise
 
 
@@ -95,3 +98,16 @@ def test_the_page_has_what_people_wrote_of_the_committed_board() -> None:
     assert found
     headings = [line for line in found[0].splitlines() if line.startswith("##")]
     assert headings == ["## Findings", "## What persons say that images do not"]
+
+
+def test_the_page_says_from_which_difference_on_two_rows_are_told_apart(tmp_path: Path) -> None:
+    planned = plan(Selection(artefacts=["board/table1"], scale="paper"))
+    (table,) = make(planned, Records(Store(tmp_path / "none"))).results
+    assert isinstance(table, Table)
+    minus = table.frame[table.frame["column"].str.contains("/minus ")]
+    settings = minus["column"].str.partition("/")[0]
+    least = ((minus["high"] - minus["low"]) / 2).groupby(settings).min()
+    points = [f"{least[name]:.1f}" for name in ("fmnist-dir", "cifar10-shards", "har-persons")]
+    page = " ".join((folder("board") / "README.md").read_text("utf-8").split())
+    said = "from about {} points on Fashion-MNIST, {} on CIFAR-10 and {} on 30 persons"
+    assert said.format(*points) in page
