@@ -200,8 +200,11 @@ def _cell(
 
 
 def _caption(board: Board, what: str) -> str:
-    size = "Full size" if board.evidence.scale == "paper" else "Self-test"
-    return captions.caption(board.evidence, what, floor=False, accuracy=False, size=size)
+    return captions.caption(board.evidence, what, floor=False, accuracy=False, size=_kind(board))
+
+
+def _kind(board: Board) -> str:
+    return "Full size" if board.evidence.scale == "paper" else "Self-test"
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -234,7 +237,11 @@ def fig1(evidence: Evidence) -> Figure:
     titles = {"rank": "average rank (1 is best)"}
     titles |= {key: f"{board.columns[key]}\naccuracy in %" for key in board.shown | board.complete}
     title, says = "Who leads, and by how much", findings.of(board, findings.leaders)
-    return _figure(board, "fig1", title, what, data, titles, says, line=ALONE)
+    marks = {
+        "filled": "not significantly different from the best of the panel",
+        "hollow": "significantly different",
+    }
+    return _figure(board, "fig1", title, what, data, titles, says, marks=marks, line=ALONE)
 
 
 def fig2(evidence: Evidence) -> Figure:
@@ -252,7 +259,9 @@ def fig2(evidence: Evidence) -> Figure:
     )
     titles = {row: f"better off than with {row}\n% of clients" for row in REFERENCES}
     title = "Which method leaves more clients better off?"
-    return _figure(board, "fig2", title, what, data, titles)
+    says = findings.of(board, lambda _: findings.better_off(shares))
+    marks = {"filled": "more than half of the clients", "hollow": "half or fewer"}
+    return _figure(board, "fig2", title, what, data, titles, says, marks=marks)
 
 
 def fig3(evidence: Evidence) -> Figure:
@@ -275,8 +284,13 @@ def fig3(evidence: Evidence) -> Figure:
         "traffic": "KiB per client and round\n(logarithmic beyond the lowest)",
         "work": "millions of multiply-adds\nper client and round",
     }
-    data, log = pd.concat(parts, ignore_index=True), ("traffic",)
-    return _figure(board, "fig3", "What accuracy costs", what, data, titles, logarithmic=log)
+    data, says = pd.concat(parts, ignore_index=True), findings.of(board, findings.costs)
+    marks = {
+        "filled": "no other method has a higher accuracy at this cost or less",
+        "hollow": "another one has",
+    }
+    options: dict[str, Any] = {"marks": marks, "logarithmic": ("traffic",)}
+    return _figure(board, "fig3", "What accuracy costs", what, data, titles, says, **options)
 
 
 def fig4(evidence: Evidence) -> Figure:
@@ -295,7 +309,9 @@ def fig4(evidence: Evidence) -> Figure:
         for key, label in board.columns.items()
         if key in set(data["panel"])
     }
-    return _figure(board, "fig4", "How much tuning matters", what, data, titles)
+    says = findings.of(board, findings.spreads)
+    marks = {"filled": "chosen", "hollow": "other trial", "cross": "diverged"}
+    return _figure(board, "fig4", "How much tuning matters", what, data, titles, says, marks=marks)
 
 
 def _points(panel: str, value: Any = (), filled: Any = (), **more: Any) -> pd.DataFrame:
@@ -326,7 +342,7 @@ def _figure(
         data,
         caption=caption,
         alt=caption,
-        stamp="",
+        stamp=captions.stamp(board.evidence, kind=_kind(board)),
         findings=tuple(says),
     )
 

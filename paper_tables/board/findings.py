@@ -5,7 +5,9 @@ A recipe is reported once every method has made its last trial in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import pandas as pd
 
 from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import ALONE, Board
@@ -85,6 +87,28 @@ def costs(board: Board) -> Iterator[str]:
     if front := analysis.pareto_front(value, cost):
         points = [f"{row} ({cost[row]:,.0f} KiB, {value[row]:.1f} %)" for row in front]
         yield f"No method is more accurate with as many bytes a round than {listed(points)}."
+
+
+def better_off(shares: Mapping[str, pd.Series]) -> Iterator[str]:
+    """Report with how many methods most clients are better off than with each reference."""
+    parts = [
+        f"than with {reference} under {(share > 50).sum()} of {len(share)} rows"
+        for reference, share in shares.items()
+        if len(share)
+    ]
+    if parts:
+        yield f"Most clients are better off {listed(parts)}."
+
+
+def spreads(board: Board) -> Iterator[str]:
+    """Report how far the trials of the median method are apart."""
+    apart = analysis.spread_of_trials(board.trials).dropna().groupby("column").median()
+    parts = [f"{apart[key]:.0f} on {label}" for key, label in board.columns.items() if key in apart]
+    if parts:
+        yield (
+            "From the worst to the best of five trials the median row moves by"
+            f" {listed(parts)} (points of validation accuracy)."
+        )
 
 
 def tuning(board: Board) -> Iterator[str]:

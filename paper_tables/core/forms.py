@@ -195,13 +195,13 @@ def by_round(
 ) -> Figure:
     """Return accuracy by round: a panel per column, a line per row, bands from the lowest to the
     highest seed. `own` is the paper's own method; `reported` are values by column and row, drawn at
-    the right of their panel unless the data are digits.
+    the right of their panel; runs of another size stand beside no reported value.
     """
     panels = titles(evidence, {column.key: column.name for column in columns})
     data = accuracy_curves(evidence, rows, list(panels), curve) if data is None else data
-    printed = {} if evidence.scale == "smoke" else dict(reported or {})
+    printed = dict(reported or {}) if evidence.scale == "paper" else {}
     if printed:
-        what += " Diamonds at the right: the reported values, of full runs."
+        what += " Diamonds at the right: the reported values."
     return figure(
         evidence,
         key,
@@ -212,8 +212,25 @@ def by_round(
         notes=(*notes, *missing(evidence, rows, list(panels))),
         claims=claims,
         accuracy=True,
-        **options,
+        **{"findings": leaders(evidence, data, panels), **options},
     )
+
+
+def leaders(
+    evidence: Evidence, data: pd.DataFrame, names: Mapping[str, str], x: str = "round"
+) -> tuple[str, ...]:
+    """Return in a sentence which line ends highest in each panel; none for digits."""
+    lines = data[data["column"].isin(list(names))]
+    if evidence.scale == "smoke" or lines.empty:
+        return ()
+    ends = lines.sort_values(x, kind="stable").groupby(["column", "label"], as_index=False).last()
+    tops = ends.loc[ends.groupby("column")["mean"].idxmax()].set_index("column")
+    best = [
+        f"{row['label']} on {names[key]} ({row['mean']:.1f} %)"
+        for key, row in ((key, tops.loc[key]) for key in names if key in tops.index)
+    ]
+    runs = " (one run each)" if lines["seeds"].max() == 1 else ""
+    return (f"Highest after the last {x}{runs}: {'; '.join(best)}.",)
 
 
 MAX_NAMED_LINES = 6

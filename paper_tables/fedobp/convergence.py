@@ -150,6 +150,8 @@ def draw(sheet: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
     panels = figure_style.panels(canvas, len(pairs), PER_ROW)
     for axes, (dataset, method) in zip(panels, pairs, strict=True):
         line = drawn(FIGURES[alpha], dataset, method)
+        if line.empty:
+            axes.text(0.96, 0.06, "not drawn there", transform=axes.transAxes, ha="right", size=8)
         axes.plot(line.index, line, color="0.55", linewidth=2.2, label="the paper's figure")
         here = runs[(runs["dataset"] == dataset) & (runs["method"] == method)]
         for (momentum, seed), run in here.groupby(["momentum", "seed"]):
@@ -160,7 +162,10 @@ def draw(sheet: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
         if late:
             axes.set_ylim(min(late) - 2, max(late) + 1)
         axes.set_title(f"{method}, {TITLES[dataset]}", fontsize=8)
-        axes.tick_params(labelsize=7)
+        axes.tick_params(labelsize=7.5)
+    for axes in panels[-PER_ROW:]:
+        axes.set_xlabel("Round", fontsize=8)
+    canvas.supylabel("Accuracy of the round's participants (%)", fontsize=9)
     figure_style.legend_below(canvas, panels, columns=4)
     return canvas
 

@@ -125,6 +125,9 @@ WIDE = {"linewidth": 3.2, "alpha": 0.45}
 """So that NoNorm shows on both sides of GlobalNorm, which lies on top of it."""
 
 
+AS_DEFINED = ", as defined (ours)"
+
+
 def norm_curves(evidence: Evidence) -> pd.DataFrame:
     """Return our curves under four normalisations, as logged and as defined, and the logs."""
     parts = []
@@ -148,13 +151,13 @@ def fig5(evidence: Evidence) -> Figure:
     """Return a panel per data set with the authors' logs and ours in the same axes."""
     data = norm_curves(evidence)
     defined = data["kind"].str.endswith("as defined")
-    shown = data.assign(label=data["label"] + np.where(defined, ", as defined", ""))
+    shown = data.assign(label=data["label"] + np.where(defined, AS_DEFINED, ""))
     if evidence.scale != "smoke":
         points = shown.groupby(["short", "kind", "label"])["round"].transform("size")
         shown = shown[(shown["kind"] == plots.LOG) | (points > 2)]
     styles = {
         f"{name}{way}": {**figure_style.look(index, dash), **(WIDE if index == 0 else {})}
-        for dash, way in enumerate(("", ", as defined"))
+        for dash, way in enumerate(("", AS_DEFINED))
         for index, name in enumerate(accuracy.NORMS)
     }
     titles = forms.titles(evidence, DATASETS)
@@ -182,4 +185,17 @@ def fig5(evidence: Evidence) -> Figure:
             *forms.missing(evidence, accuracy.NORMS, list(logged.values())),
         ),
         claims=[replace(each, why=f"{each.why}; {LOGS}") for each in judged],
+        findings=_run_norms(data) if evidence.scale != "smoke" else (),
     )
+
+
+def _run_norms(data: pd.DataFrame) -> tuple[str, ...]:
+    """Return which normalisations have runs of ours, and on how many data sets, in a sentence."""
+    ours = data[data["kind"] != plots.LOG]
+    counts = ours.groupby(["label", "kind"])["short"].nunique().reset_index().to_dict("records")
+    parts = [
+        f"{each['label']} ({each['kind'].removeprefix('ours, ')}) on {each['short']} of"
+        f" {len(DATASETS)} data sets"
+        for each in counts
+    ]
+    return (f"Our runs: {'; '.join(parts) or 'none'}.",)

@@ -56,10 +56,11 @@ def fig6(evidence: Evidence) -> Result:
         key_,
         title,
         what,
-        lambda sheet: draw(sheet, data, filed),
+        lambda sheet: draw(sheet, data, filed, beside=evidence.scale == "paper"),
         data,
         notes=(AXIS, FIXED, ENDS, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=claims,
+        findings=_held_by_classifier(data) if evidence.scale != "smoke" else (),
         alt="Share of each layer in the personal parameters against rounds, a panel per data set.",
     )
 
@@ -102,8 +103,21 @@ def files(evidence: Evidence) -> pd.DataFrame:
     return wide.pivot(index="dataset", columns="layer", values="value")
 
 
-def draw(sheet: NewCanvas, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
-    """Draw one panel per data set that has runs; the last layer is the classifier."""
+def _held_by_classifier(data: pd.DataFrame) -> tuple[str, ...]:
+    """Return the share of the last layer at the end of every run, in a sentence."""
+    ends = {label: 100 * late(data, short, CLASSIFIER) for short, label in DATASETS.items()}
+    parts = [f"{share:.0f} % on {label}" for label, share in ends.items() if share == share]
+    words = "; ".join(parts)
+    return (f"Share of personal parameters in the classifier, last quarter of rounds: {words}.",)
+
+
+def draw(
+    sheet: NewCanvas, data: pd.DataFrame, filed: pd.DataFrame, *, beside: bool = True
+) -> Canvas:
+    """Draw one panel per data set that has runs; the last layer is the classifier. The legend says
+    so if ours are no runs to put `beside` the authors' files.
+    """
+    name = FILED if beside else f"{FILED} (full size, not comparable)"
     shown = [short for short in DATASETS if (data["column"] == short).any()]
     canvas = sheet(3 * min(4, max(2, len(shown))), 2.8 * -(-len(shown) // 4) + 0.9)
     axes = figure_style.panels(canvas, len(shown), 4)
@@ -117,7 +131,7 @@ def draw(sheet: NewCanvas, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
         plots.curves(panel, drawn, styles)
         ends = {layer: filed[layer].get(PRINTED[short], nan) for layer in (CLASSIFIER, "conv1")}
         final_shares = {layer: end for layer, end in ends.items() if end == end and layer in styles}
-        plots.at_the_end(panel, max(2, int(lines["round"].max())), final_shares, styles, FILED)
+        plots.at_the_end(panel, max(2, int(lines["round"].max())), final_shares, styles, name)
         panel.set_title(DATASETS[short])
         panel.set_ylim(-0.03, 1.03)
         panel.set_xlabel("Round")

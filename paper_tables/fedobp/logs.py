@@ -128,7 +128,11 @@ def finetuned_figure(evidence: Evidence) -> Figure:
         "FedAvg + FT beside FedOBP, in the authors' logs",
         what,
         lambda sheet: plots.dot_panels(
-            lambda _, height: sheet(WIDTH, height), data, rows, {"lead": "difference in points"}
+            lambda _, height: sheet(WIDTH, height),
+            data,
+            rows,
+            {"lead": "FedAvg + FT minus the better FedOBP, points"},
+            marks={"filled": "FedAvg + FT is above", "hollow": "FedOBP is above"},
         ),
         data,
         claims=(finetuned_claim(evidence.scale),),

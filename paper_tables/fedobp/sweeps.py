@@ -18,7 +18,7 @@ from repfl.paper_tables.core.drawing import captions, figure_style, plots
 from repfl.paper_tables.core.evidence import Changed, Evidence
 from repfl.paper_tables.core.result import Figure, NewCanvas
 from repfl.paper_tables.core.statistics.intervals import spread
-from repfl.paper_tables.core.statistics.verdict import Kind, Verdict
+from repfl.paper_tables.core.statistics.verdict import MARGIN, Kind, Verdict
 from repfl.paper_tables.fedobp import optima
 from repfl.paper_tables.fedobp.optima import SCORES, VERSIONS
 from repfl.paper_tables.fedobp.settings import (
@@ -156,6 +156,8 @@ def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
 # -- figure 4 --------------------------------------------------------------------------------------
 
 MARKS = ("s", "^", "o")
+MEANS = {"I_G": "gradient", "I_F": "Fisher", "I_O": "the paper's score"}
+"""Legends of the three scores."""
 WIDTH, POSITION = 3, 9
 """Where quantiles of 0.9 and of one stand on the axis."""
 
@@ -169,10 +171,6 @@ DEFINED = (
 PARALLEL = (
     "The logged CIFAR sweeps ran on two workers that did not share clients' models, so these panels"
     " cannot be met exactly. README, 19."
-)
-AXIS = (
-    "The axis is logarithmic in 1 − q above 0.9, since the paper's optima lie there; a quantile of"
-    " one stands at its end."
 )
 
 
@@ -188,16 +186,26 @@ def fig4(evidence: Evidence) -> Figure:
         "Accuracy at Dir(0.1) against the quantile q above which entries stay personal.",
         lambda sheet: draw_sweeps(sheet, data, forms.titles(evidence, DATASETS), logged=full),
         data,
-        notes=(
-            DEFINED,
-            PARALLEL,
-            AXIS,
-            *forms.at_scale(evidence, smoke=SAME_DATA),
-            *absent(evidence),
-        ),
+        notes=(DEFINED, PARALLEL, *forms.at_scale(evidence, smoke=SAME_DATA), *absent(evidence)),
         claims=optima.fig4_claims(evidence, data),
+        findings=nearness(data) if full else (),
         stamp=captions.stamp(evidence, planned),
         alt="Accuracy against the quantile for three scores on six data sets, with the logs.",
+    )
+
+
+def nearness(data: pd.DataFrame) -> tuple[str, ...]:
+    """Return at how many logged quantiles ours lies near the log, and where it is farthest."""
+    both = data.dropna(subset=["ours", "printed"])
+    both = both[both["verdict"] != Verdict.OTHER_SCALE]
+    if both.empty:
+        return ()
+    gaps = (both["ours"] - both["printed"]).abs().to_numpy(float)
+    far, near = both.iloc[int(gaps.argmax())], int((gaps <= MARGIN).sum())
+    return (
+        f"Of {len(both)} points that ours and the authors' logs share, {near} lie within a point of"
+        f" each other; farthest apart: {far['score']} on {DATASETS[far['column']]} at q ="
+        f" {far['q']:.7g}, ours {far['ours']:.1f} %, logged {far['printed']:.1f} %.",
     )
 
 
@@ -230,7 +238,7 @@ def draw_sweeps(
                     _line(panel, line.sort_values("q"), side, version, index)
         panel.set_title(titles[short])
         panel.set_ylim(*plots.limits(lines[[*sides, "ours"]].to_numpy(dtype=float)))
-        nines_axis(panel, "q")
+        nines_axis(panel, "q (logarithmic in 1 − q above 0.9)")
     for panel in axes[::3]:
         panel.set_ylabel("Accuracy (%)")
     canvas.legend(handles=_handles(data, logged), loc="outside lower center", ncols=7)
@@ -290,7 +298,7 @@ def _handles(data: pd.DataFrame, logged: bool) -> list[Line2D]:
     return [
         *(
             figure_style.handle(
-                f"${score}$", color=figure_style.PALETTE[index], marker=MARKS[index]
+                f"{score}: {MEANS[score]}", color=figure_style.PALETTE[index], marker=MARKS[index]
             )
             for index, score in enumerate(SCORES)
         ),
@@ -329,7 +337,7 @@ def fig7(evidence: Evidence) -> Figure:
         (PAPER, "fig7"),
         "Figure 7: accuracy against the downlink",
         "FedOBP's I_O at Dir(0.1): accuracy against the share of a full model that goes down.",
-        lambda sheet: draw_downlink(sheet, data, shown),
+        lambda sheet: draw_downlink(sheet, data, shown, beside=evidence.scale == "paper"),
         data.drop(columns=["score", "version", *OURS_ALONE]),
         notes=(
             BILLED,
@@ -339,25 +347,51 @@ def fig7(evidence: Evidence) -> Figure:
             *absent(evidence),
         ),
         claims=optima.fig7_claims(evidence, data, logged, shares),
+        findings=best_share(data) if evidence.scale != "smoke" else (),
         alt="Accuracy against the share of the model that is sent to clients, a line per data set.",
     )
 
 
-def draw_downlink(sheet: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
+def best_share(data: pd.DataFrame) -> tuple[str, ...]:
+    """Return where on the axis each data set's accuracy is highest and where it ends."""
+    parts = []
+    for short, line in data.dropna(subset=["ours"]).groupby("column", sort=False):
+        line = line.sort_values("ratio")
+        top, end = line.iloc[int(line["ours"].to_numpy(float).argmax())], line.iloc[-1]
+        parts.append(
+            f"{DATASETS[str(short)]} is highest where {top['ratio']:.3g} of a model goes down"
+            f" ({top['ours']:.1f} %), and has {end['ours']:.1f} % at {end['ratio']:.3g}"
+        )
+    return (f"{'; '.join(parts)}.",) if parts else ()
+
+
+MAX_GAP = 3
+"""Units of `nines` that a line spans: across more it would suggest points that nobody ran."""
+
+
+def _with_gaps(x: pd.Series, y: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    far = np.flatnonzero(np.diff(x) > MAX_GAP) + 1
+    return np.insert(x.to_numpy(float), far, nan), np.insert(y.to_numpy(float), far, nan)
+
+
+def draw_downlink(
+    sheet: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame, *, beside: bool
+) -> Canvas:
     """Draw a line per data set. Hollow: the authors' logged sweep, whose ratio is q."""
-    canvas = sheet(8, 5)
+    canvas, ours = sheet(9, 5), "ours" if beside or logged.empty else "ours (not comparable)"
     axes = canvas.subplots()
     for index, short in enumerate(SWEPT):
         style = figure_style.look(index, 0) | {"markersize": 5}
         line = data[(data["column"] == short) & data["ours"].notna()]
         if len(line):
-            axes.plot(nines(line["ratio"]), line["ours"], label=DATASETS[short], **style)
+            points = _with_gaps(nines(line["ratio"]), line["ours"])
+            axes.plot(*points, label=f"{DATASETS[short]}, {ours}", **style)
         there = logged[logged["column"] == short].sort_values("q")
         if len(there):
             hollow = style | {"markerfacecolor": "white", "linewidth": 0.6}
             label = f"{DATASETS[short]}, authors' logs"
-            axes.plot(nines(there["q"]), there["printed"], label=label, **hollow)
+            axes.plot(*_with_gaps(nines(there["q"]), there["printed"]), label=label, **hollow)
     axes.set_ylabel("Accuracy (%)")
-    nines_axis(axes, "downlink, as a share of a full model")
+    nines_axis(axes, "downlink, as a share of a full model (logarithmic in 1 − share above 0.9)")
     figure_style.legend_below(canvas, [axes], columns=3)
     return canvas

@@ -145,9 +145,25 @@ def fig2(evidence: Evidence) -> Figure:
         lambda sheet: draw_dots(sheet, shown),
         frame[fields[:-1]].reset_index(drop=True),
         notes=(*forms.at_scale(evidence, smoke=SAME_DATA), *tables.remarks(frame, COLUMNS)),
+        findings=_re_run(frame) if evidence.scale == "paper" else (),
         alt="Test accuracy with its deviation per method and α, one panel per data set.",
         accuracy=True,
     )
+
+
+MAX_NAMED_POINTS = 4
+
+
+def _re_run(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return how many of the reported accuracies have a run of ours, and how far a few are off."""
+    both = frame.dropna(subset=["ours", "printed"])
+    names = {column.key: column.name for column in COLUMNS}
+    gaps = [
+        f"{row['row']} on {names[row['column']]}: {row['ours'] - row['printed']:+.1f} points"
+        for row in both.to_dict("records")
+    ]
+    text = f"{len(both)} of {frame['printed'].notna().sum()} reported accuracies have been re-run"
+    return (f"{text}. {'; '.join(gaps)}." if 0 < len(gaps) <= MAX_NAMED_POINTS else f"{text}.",)
 
 
 def draw_dots(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:

@@ -107,6 +107,7 @@ def fig3(evidence: Evidence) -> Figure:
             *forms.at_scale(evidence, smoke=SAME_DATA),
         ),
         claims=size_claims(evidence),
+        findings=_leaders(data) if evidence.scale != "smoke" else (),
         alt="Test accuracy on CIFAR-10 against training images per client, one line per method.",
         accuracy=True,
     )
@@ -123,6 +124,17 @@ def size_curves(evidence: Evidence) -> pd.DataFrame:
                 images = int(cell["partition.train"]) * int(cell["partition.classes"])
                 lines.append((label, images, accuracy.mean, accuracy.std, accuracy.count))
     return pd.DataFrame(lines, columns=["label", "images", "mean", "std", "seeds"])
+
+
+def _leaders(data: pd.DataFrame) -> tuple[str, ...]:
+    """Return which method is highest with each number of images, in a sentence."""
+    parts = []
+    for images, lines in data.groupby("images"):
+        best = lines["mean"].max()
+        names = " and ".join(lines.loc[lines["mean"] == best, "label"])
+        parts.append(f"{names} with {images} images ({best:.1f} %)")
+    runs = " (one run each)" if len(data) and data["seeds"].max() == 1 else ""
+    return (f"Highest{runs}: {'; '.join(parts)}.",) if parts else ()
 
 
 def draw_sizes(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:

@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import MaxNLocator
 
 from repfl.paper_tables.core import forms, tables
-from repfl.paper_tables.core.drawing import figure_style, plots
+from repfl.paper_tables.core.drawing import captions, figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
 from repfl.paper_tables.core.published import select
 from repfl.paper_tables.core.result import Claim, Figure, NewCanvas, claim
@@ -26,7 +25,7 @@ MEASURE = (
     "Overlap of two clients in the final linear layer: entries personal to both, as a share of"
     " those personal to either. Two independent masks of share a would overlap by a / (2 - a). The"
     " paper's are normalised, and it does not say how: at α = 0.80 a pair has 0.00 (README, 27)."
-    " Colours compare the pairs of one panel."
+    " Colours compare the pairs of a row of panels."
 )
 ORDER = "Clients are in the order of the paper's figure; their classes stand at the axis."
 PAIRS = ((0, 1), (2, 3), (4, 5), (6, 7), (8, 9), (0, 3), (1, 4), (2, 5), (6, 9), (7, 8))
@@ -155,8 +154,19 @@ def fig4(evidence: Evidence) -> Figure:
             *forms.at_scale(evidence, smoke=SAME_DATA),
         ),
         claims=claims(ours, evidence.scale, printed),
+        findings=_shared_classes(printed),
+        stamp=captions.stamp(evidence) if ours else "Printed values; ours has not run",
         alt="Heat maps of the pairwise overlap of ten clients' masks, one per α, printed and ours.",
     )
+
+
+def _shared_classes(printed: Sequence[Overlap]) -> tuple[str, ...]:
+    """Return the printed contrast at the smallest and at the largest limit, in a sentence."""
+    parts = [
+        f"{each.alpha}: {common:.2f} with a class in common and {none:.2f} without"
+        for each, (common, none) in ((each, _contrast(each)) for each in (printed[0], printed[-1]))
+    ]
+    return (f"Mean overlap of two clients as printed, {'; '.join(parts)}.",)
 
 
 UNKNOWN_MEASURE = "the paper's overlap is normalised, and it does not say how"
@@ -195,41 +205,37 @@ def _judged(printed: Overlap, ours: Sequence[Overlap], scale: str) -> pd.DataFra
 
 
 def draw(sheet: NewCanvas, printed: list[Overlap], ours: list[Overlap]) -> Canvas:
-    """Draw a row of squares for the paper and one for our runs, each with its own colour scale,
-    which compares pairs at one α.
+    """Draw a row of squares for the paper and one for our runs, each with its own colour scale:
+    the two are not measured alike.
     """
-    canvas = sheet(11.5, 8.4 if ours else 4.2)
+    canvas = sheet(11.5, 7.2 if ours else 3.9)
     columns = len(printed)
     rows = [("reported", printed), *([("ours", ours)] if ours else [])]
     squares = figure_style.panels(canvas, columns * len(rows), columns)
     for row, (name, compared) in enumerate(rows):
         by_alpha = {each.alpha: each for each in compared}
-        for panel, overlap in zip(squares[row * columns :], printed, strict=False):
+        top = max(float(np.nanmax(each.table)) for each in compared)
+        panels = squares[row * columns : (row + 1) * columns]
+        for panel, overlap in zip(panels, printed, strict=True):
             if overlap.alpha in by_alpha:
-                draw_square(canvas, panel, by_alpha[overlap.alpha], name)
+                draw_square(panel, by_alpha[overlap.alpha], name, top)
             else:
                 figure_style.not_run(panel)
+        canvas.colorbar(plots.heat_scale(top), ax=panels, label="Overlap", pad=0.01, aspect=30)
+    canvas.supxlabel("Classes of a client", fontsize=9)
+    canvas.supylabel("Classes of a client", fontsize=9)
     return canvas
 
 
-def draw_square(canvas: Canvas, panel: Axes, overlap: Overlap, name: str) -> None:
+def draw_square(panel: Axes, overlap: Overlap, name: str, top: float) -> None:
     """Draw the overlaps of all pairs at one α."""
-    low, high = np.nanmin(overlap.table), np.nanmax(overlap.table)
-    plots.heat(panel, overlap.table, top=float(high), bottom=float(low))
+    plots.heat(panel, overlap.table, top=top)
     names = [" ".join(map(str, labels)) for labels in overlap.labels]
-    panel.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
-    panel.set_yticks(range(len(names)), names, fontsize=7)
+    panel.set_xticks(range(len(names)), names, rotation=90, fontsize=7.5)
+    panel.set_yticks(range(len(names)), names, fontsize=7.5)
     panel.set_box_aspect(1)
     share = f", personal {100 * overlap.share:.1f} %" if isfinite(overlap.share) else ""
     panel.set_title(f"{overlap.alpha}, {name}{share}", fontsize=9)
-    canvas.colorbar(
-        panel.images[0],
-        ax=panel,
-        location="bottom",
-        shrink=0.9,
-        label="Overlap",
-        ticks=MaxNLocator(3),
-    )
 
 
 class Seen(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import StrMethodFormatter
 
 from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.claims import shared_claims
@@ -55,17 +56,18 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
     data = data.assign(work=data["round"] * data["label"].map(epochs))
     metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
     printed = stated(select(evidence.published, method=best, **metric))
-    shown = {} if evidence.scale == "smoke" else {best: printed}
+    shown = {best: printed} if evidence.scale == "paper" else {}
+    diamond = f" Diamond: the value that the paper reports for {best}." if shown else ""
     return forms.figure(
         evidence,
         (PAPER, name),
         f"Figure {name[3:]}: accuracy against rounds on {DATASETS[short]}",
-        "Lines: mean over seeds. Left against rounds, right against work. Diamond: the value that"
-        f" the paper reports for {best}, of 500 rounds.",
+        f"Lines: mean over seeds. Left against rounds, right against work.{diamond}",
         lambda sheet: draw_curves(sheet, data, labels, shown),
         data,
         notes=(INFERRED, WORK, *scale_note(evidence), *forms.missing(evidence, labels, [short])),
         claims=(*claims(evidence, name, short), stability(runs, short, evidence.scale)),
+        findings=forms.leaders(evidence, data, {short: DATASETS[short]}),
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
             " client-epochs, one line per method."
@@ -102,8 +104,9 @@ def draw_curves(
         plots.curves(panel, data, styles, x=x)
     plots.at_the_end(left, float(data["round"].max()), printed, styles)
     plots.focus(left, plots.with_ends(data, printed))
-    left.set(xlabel="Round", ylabel="Accuracy (%)")
-    right.set(xlabel="Client-epochs", xscale="log")
+    left.set(xlabel="Round", ylabel="Accuracy (%)", title="By rounds")
+    right.set(xlabel="Client-epochs (logarithmic)", xscale="log", title="By local work")
+    right.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     figure_style.legend_below(canvas, axes)
     return canvas
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from math import exp, inf
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
@@ -58,6 +59,7 @@ def fig2(evidence: Evidence) -> Result:
             *forms.missing(evidence, list(SELECTIONS), columns),
         ),
         claims=judged,
+        findings=_means(data) if evidence.scale != "smoke" else (),
         alt=(
             "Accuracies of peers' models per round for random and header-based selection, and of"
             " the client's own model."
@@ -93,6 +95,21 @@ def split(data: pd.DataFrame, selection: str) -> tuple[pd.DataFrame, pd.Series]:
     return peers, rows[itself].set_index("round")["accuracy"]
 
 
+def _means(data: pd.DataFrame) -> tuple[str, ...]:
+    """Return the mean accuracies of the chosen peers' models and of the client's own."""
+    parts = []
+    for name, title in SELECTIONS.items():
+        peers, own = split(data, name)
+        if len(peers) and len(own):
+            mean = float(peers.to_numpy(dtype=float).mean())
+            parts.append(f"{title} {mean:.0f} %, own model {own.mean():.0f} %")
+    return (f"Mean accuracy of chosen peers' models on client 0: {'; '.join(parts)}.",)
+
+
+STEP = 0.12
+"""Rounds between the circles of a round, most of which have the same accuracy."""
+
+
 def draw_peers(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw a panel per selection."""
     canvas = sheet(9.5, 3.8)
@@ -100,9 +117,10 @@ def draw_peers(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
     for panel, (name, title) in zip(axes, SELECTIONS.items(), strict=True):
         peers, own = split(data, name)
         colour = figure_style.PALETTE[3]
-        for peer in peers:
+        shifts = STEP * (np.arange(len(peers.columns)) - (len(peers.columns) - 1) / 2)
+        for peer, shift in zip(peers, shifts, strict=True):
             panel.plot(
-                peers.index,
+                peers.index + shift,
                 peers[peer],
                 "o",
                 color=colour,

@@ -115,8 +115,9 @@ def _figure(
         what,
         lambda sheet: draw(sheet, traces),
         data(traces),
-        notes=(f"Drawn from: {traces.run}.", still, UNSTATED, STABILITY),
+        notes=(f"Drawn from: {traces.run}.", UNSTATED, STABILITY),
         claims=(judge(traces, evidence.scale),),
+        findings=(still,),
     )
 
 
@@ -179,7 +180,7 @@ def draw_traces(sheet: NewCanvas, traces: Traces) -> Canvas:
         if index in marked:
             text, colour = marked[index]
             style = {"color": figure_style.PALETTE[colour], "linewidth": 1.8}
-            style |= {"label": f"{name}: {text} ({drift[index]:.2f})", "zorder": 3}
+            style |= {"label": f"{name} {text} ({drift[index]:.2f})", "zorder": 3}
         left.plot(steps, traces.values[:, SHOWN, index], **style)
     left.set(xlabel="Round", ylabel=f"Value at client {SHOWN}", title="Values after local training")
     left.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16))
@@ -259,7 +260,9 @@ def draw_stability(sheet: NewCanvas, traces: Traces) -> Canvas:
         [f"class {labels[a]}" for a in starts],
     )
     panel.set_xlabel("Parameter")
-    canvas.colorbar(plots.heat_scale(1.0), ax=panel, label="1 − drift: settled", shrink=0.9)
+    canvas.colorbar(
+        plots.heat_scale(1.0), ax=panel, label="1 − drift (1 settled, 0 moves one way)", shrink=0.9
+    )
     return canvas
 
 

@@ -146,6 +146,26 @@ def test_every_figure_draws_what_its_frame_has(paper: str, name: str, scale: str
         assert rounded(curves["round"], curves["mean"]) <= shown
 
 
+BESIDE_REPORTED = [
+    *[("fedpurin", name) for name in ("fig3", "fig4")],
+    ("fedselect", "fig2"),
+    *[("pfeddst", name) for name in ("fig3", "fig4")],
+]
+
+
+@pytest.mark.parametrize(("paper", "name"), BESIDE_REPORTED)
+def test_reported_values_stand_beside_curves_of_full_runs_alone(paper: str, name: str) -> None:
+    named = {}
+    for scale in ("desk", "paper"):
+        figure = PAPERS[paper].make(name, scale)
+        assert isinstance(figure, Figure)
+        texts = [text for legend in draw(figure).legends for text in legend.get_texts()]
+        named[scale] = {text.get_text() for text in texts}
+        assert figure.findings[0].startswith("Highest after the last round")
+    assert "reported" in named["paper"]
+    assert "reported" not in named["desk"]
+
+
 def rounded(x: Iterable[float], y: Iterable[float]) -> set[tuple[float, float]]:
     """Points, to what arithmetic leaves of them."""
     return {(round(float(a), 6), round(float(b), 6)) for a, b in zip(x, y, strict=True)}

@@ -19,6 +19,7 @@ from repfl.bench.report import numbers
 from repfl.bench.report.formats.latex import latex
 from repfl.bench.report.formats.markdown import markdown
 from repfl.bench.report.sheet import Sheet
+from repfl.bench.store import provenance
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.result import Absent, Figure, Result, Table
 
@@ -83,14 +84,21 @@ def _write(result: Result, sheet: Sheet, stem: Path) -> list[Path]:
     return paths
 
 
+def _filled(text: str, width: int) -> str:
+    """Return text in lines that break neither a name nor between a number and its unit."""
+    return fill(text.replace(" %", "\N{NO-BREAK SPACE}%"), width, break_on_hyphens=False)
+
+
 def _draw(figure: Figure, stem: Path) -> list[Path]:
     """Draw a figure once. Each canvas writes its own format: `savefig` would draw it again."""
     canvas = figure.draw(figure_style.sheet)
     if canvas.get_suptitle() == "":
         width = round(TITLE_WIDTH * canvas.get_figwidth())
-        says = fill(figure.findings[0] if figure.findings else figure.title, width)
-        source = " · ".join(filter(None, (figure.stamp, figure.key, "repfl")))
-        canvas.suptitle(f"{says}\n{source}", fontsize=9, x=0.01, ha="left")
+        says = _filled(figure.findings[0] if figure.findings else figure.title, width)
+        weight = "reduced runs decide nothing" if figure.scale == "desk" else ""
+        version = f"repfl {(provenance.commit()['commit'] or '')[:12]}".strip()
+        source = " · ".join(filter(None, (figure.stamp, weight, figure.key, version)))
+        canvas.suptitle(f"{says}\n{_filled(source, width)}", fontsize=9, x=0.01, ha="left")
     png, pdf, svg = (_with_suffix(stem, suffix) for suffix in ("png", "pdf", "svg"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
     canvas.set_layout_engine("none")  # it is laid out now
@@ -102,17 +110,24 @@ def _draw(figure: Figure, stem: Path) -> list[Path]:
     return [svg, png, pdf]
 
 
+PIXELS = 1.25
+"""On a page, for a point of a figure: its smallest text, of 7.5 points, has nine pixels."""
 TAG, DECIMALS = re.compile(r"<[^>]*>"), re.compile(r"(\d+\.\d\d)\d+")
 """Only coordinates are shortened, which stand in tags: labels are text."""
 DARK = re.compile(r"(fill|stroke): ?(#000000|#0f0f0f|#262626|#595959|black)\b")
 
 
 def inline(text: str) -> str:
-    """Return SVG for a page: without a prologue and a background, in the page's own colour."""
+    """Return SVG for a page: without a prologue and a background, in the page's own colour. Its
+    width is such that text has one size in all figures; narrow windows scroll.
+    """
     text = text[text.index("<svg") :]
     text = re.sub(r'<g id="patch_1">.*?</g>', "", text, count=1, flags=re.DOTALL)
     text = re.sub(r"fill: ?#ffffff(?=[;\"])", "fill: none", text)
     text = DARK.sub(r"\1: currentColor", text)
     text = text.replace("stroke: #cccccc", "stroke: currentColor; stroke-opacity: 0.2")
-    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    text = re.sub(r' height="[\d.]+pt"', "", text, count=1)
+    text = re.sub(
+        r' width="([\d.]+)pt"', lambda w: f' width="{PIXELS * float(w[1]):.0f}"', text, count=1
+    )
     return TAG.sub(lambda tag: DECIMALS.sub(r"\1", tag[0]), text)

@@ -67,15 +67,15 @@ def caption(
     )
 
 
-def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
+def stamp(evidence: Evidence, cells: pd.DataFrame | None = None, kind: str = "") -> str:
     """Return the line above a figure: kind of run, data, clients, rounds and seeds of the finished
-    runs, or of those among `cells`.
+    runs, or of those among `cells`. `kind` replaces the scale's name.
     """
     cells = evidence.cells if cells is None else cells
     done = cells[cells["status"] == "done"]
     if done.empty:
         return f"{kind_of_run(evidence.scale)}: nothing has run"
-    return _size(done, _kind(evidence, done))
+    return _size(done, kind or _kind(evidence, done))
 
 
 def _kind(evidence: Evidence, cells: pd.DataFrame) -> str:

@@ -47,7 +47,8 @@ def curves(
             axes.fill_between(line[x], line["low"], line["high"], color=colour, alpha=0.18, lw=0)
         log = data[(data["label"] == label) & logged].sort_values(x)
         if len(log):
-            hollow = {**style, "markerfacecolor": "white", "linewidth": 0.6, "alpha": 0.9}
+            hollow = {"alpha": 0.9, **style, "markerfacecolor": "white"}
+            hollow["linewidth"] = style["linewidth"] / 2
             label_of_log = "_log" if len(line) else figure_style.literal(label)
             axes.plot(log[x], log["mean"], label=label_of_log, **hollow)
 
@@ -92,7 +93,7 @@ def focus(axes: Axes, data: pd.DataFrame) -> None:
         *(0.98, 0.02, "; ".join(outliers)),
         transform=axes.transAxes,
         ha="right",
-        fontsize=7,
+        fontsize=8,
         color="0.35",
     )
 
@@ -216,27 +217,27 @@ def dots(
     axes.grid(axis="x", visible=False)
 
 
+BIN = 0.04
+"""Least width of a histogram's bins, as a share."""
+
+
 def ridge(axes: Axes, samples: Sequence[np.ndarray], labels: Sequence[str], step: float) -> None:
-    """Draw overlapping densities of shares in 0..1, one line per sample, the first on top:
-    histograms, smoothed over at least `step`.
+    """Draw histograms of shares in 0..1 above each other, one per sample, the first on top. Shares
+    are multiples of `step`, and a bin is centred on one or covers several.
     """
-    limits, width = (0.0, 1.0), max(0.03, 0.6 * step)
-    grid = np.linspace(*limits, 241)
+    width = step * max(1, round(BIN / step))
+    edges = np.arange(-step / 2, 1 + step / 2 + width, width)
+    centres = (edges[:-1] + edges[1:]) / 2
     for index, sample in enumerate(samples):
         base = len(samples) - 1 - index
-        counts, edges = np.histogram(sample, bins=200, range=limits)
-        centres = (edges[:-1] + edges[1:]) / 2
-        density = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2) @ counts
-        height = 1.45 * density / max(float(density.max()), 1e-12)
-        colour = figure_style.PALETTE[index % len(figure_style.PALETTE)]
-        axes.fill_between(
-            grid, base, base + height, color=colour, alpha=0.75, linewidth=0, zorder=index + 1
-        )
-        axes.plot(grid, base + height, color="white", linewidth=1, zorder=index + 1)
+        counts, _ = np.histogram(sample, bins=edges)
+        height = 0.85 * counts / max(int(counts.max()), 1)
+        colour = figure_style.PALETTE[0]
+        axes.fill_between(centres, base, base + height, step="mid", color=colour, alpha=0.5, lw=0)
+        axes.plot(centres, base + height, color=colour, drawstyle="steps-mid", linewidth=1)
     axes.set_yticks(range(len(samples)), list(reversed(list(labels))))
-    axes.set_xlim(*limits)
-    axes.set_ylim(0, len(samples) + 0.6)
-    axes.grid(axis="y", visible=False)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(0, len(samples))
 
 
 HEAT = "mako_r"
@@ -263,14 +264,16 @@ def dot_panels(
     order: Sequence[str],
     titles: Mapping[str, str],
     *,
+    marks: Mapping[str, str],
     line: str = "",
     logarithmic: Sequence[str] = (),
 ) -> Canvas:
     """Draw a panel per title, with a line per row, the first on top. `data` has the columns panel,
     row, value and filled, and may have half of an interval; a row without a value has a cross at
-    the left. A dashed `line` is drawn at the value of one row.
+    the left. A dashed `line` is drawn at the value of one row. `marks` has the legend's words for
+    "filled", "hollow" and "cross".
     """
-    canvas = sheet(2 + 2.6 * len(titles), 1.2 + 0.2 * max(6, len(order)))
+    canvas = sheet(2 + 2.6 * len(titles), 1.5 + 0.2 * max(6, len(order)))
     axes = figure_style.panels(canvas, len(titles), len(titles), sharey=True)
     axes[0].set_yticks([-index for index in range(len(order))], map(figure_style.literal, order))
     axes[0].set_ylim(-max(1, len(order)) + 0.2, 0.8)
@@ -298,6 +301,18 @@ def dot_panels(
             panel.axvline(value, color="0.35", linestyle="--", linewidth=0.8, zorder=0)
         if key in logarithmic:
             _logarithmic(panel, points["value"])
+    looks = {
+        "filled": {"marker": "o", "color": colour},
+        "hollow": {"marker": "o", "color": colour, "markerfacecolor": "white"},
+        "cross": {"marker": "x"},
+    }
+    handles = [
+        figure_style.handle(text, linestyle="none", markersize=5, **looks[mark])
+        for mark, text in marks.items()
+    ]
+    if line:
+        handles.append(figure_style.handle(figure_style.literal(line), linestyle="--"))
+    canvas.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return canvas
 
 

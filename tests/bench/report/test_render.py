@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 from rich.console import Console
 
 from repfl.bench.report import overview
-from repfl.bench.report.formats import formatting, terminal
+from repfl.bench.report.formats import formatting, render, terminal
 from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import sheet_of
 from repfl.paper_tables.core import ranking, tables
@@ -16,6 +18,27 @@ from repfl.paper_tables.core.result import State, Table
 from repfl.paper_tables.core.statistics import seeds
 from repfl.paper_tables.core.statistics.seeds import SeedResult
 from tests.bench.report import sample
+
+
+def test_a_figure_carries_its_finding_and_its_source_in_text_of_one_size(tmp_path: Path) -> None:
+    """A name with a hyphen and a number with its unit stay on one line."""
+    figure = replace(
+        sample.small_figure(),
+        scale="desk",
+        stamp="Reduced run: digits, 1 seed (1)",
+        findings=("Lines cross: one has 50 %, one on the data set Fashion-MNIST has 60 %.",),
+    )
+    render.write([figure], lambda result: sheet_of(result, {}), tmp_path)
+    text = (tmp_path / "paper-a" / "fig1.svg").read_text("utf-8")
+    for words in ("Lines cross", "Fashion-MNIST", "60\N{NO-BREAK SPACE}%", "Reduced run: digits"):
+        assert words in text
+    assert "reduced runs" in text
+    assert "paper-a/fig1" in text
+    head = re.search(r'<svg [^>]*viewBox="0 0 ([\d.]+) ', text)
+    width = re.search(r'<svg [^>]* width="(\d+)"', text)
+    assert head
+    assert width
+    assert int(width[1]) == round(render.PIXELS * float(head[1]))
 
 
 def of_other_seeds() -> Table:

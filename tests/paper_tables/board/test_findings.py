@@ -100,6 +100,26 @@ def test_the_best_accuracy_for_the_bytes_is_named() -> None:
     assert said.endswith("Local (0 KiB, 80.0 %) and FedPURIN (40 KiB, 85.2 %).")
 
 
+def test_under_how_many_rows_most_clients_are_better_off() -> None:
+    """Half of the clients are not most of them; a reference without rows is not named."""
+    shares = {"Local": pd.Series([80.0, 50.0, 50.1]), "FedAvg + FT": pd.Series(dtype=float)}
+    (said,) = findings.better_off(shares)
+    assert said == "Most clients are better off than with Local under 2 of 3 rows."
+    assert list(findings.better_off({})) == []
+
+
+def test_how_far_the_trials_of_the_median_row_are_apart() -> None:
+    """Rows move by 10, 20 and 60 points; one with a missing trial does not count."""
+    made = [
+        {"row": row, "column": "c", "seed": 0, "validation": low + gap, "status": status}
+        for row, gap, status in (("a", 10, "done"), ("b", 20, "done"), ("d", 60, "done"))
+        for low, gap in ((30.0, 0.0), (30.0, gap))
+    ]
+    made.append({"row": "e", "column": "c", "seed": 0, "validation": 1.0, "status": "missing"})
+    (said,) = findings.spreads(board(trials=pd.DataFrame(made)))
+    assert "the median row moves by 20 on Digits" in said
+
+
 def test_what_tuning_is_worth_is_said_once_all_runs_as_printed_are_made() -> None:
     (said,) = findings.tuning(board())
     assert said == (

@@ -177,6 +177,34 @@ def test_densities_stand_on_the_rows_that_name_them(axes: Axes) -> None:
     assert len(axes.lines) == len(peaks)
 
 
+def test_a_histogram_counts_every_share_in_the_bin_of_its_round(axes: Axes) -> None:
+    """Of eight rounds: shares are eighths, and 0 and 1 have a whole bin each."""
+    plots.ridge(axes, [np.array([0.0, 0.0, 0.25, 1.0])], ["only"], 1 / 8)
+    (line,) = axes.lines
+    heights = dict(zip(np.round(line.get_xdata(), 6), line.get_ydata(), strict=True))
+    assert len(heights) == 9
+    top = heights.pop(0.0)
+    assert {x: y / top for x, y in heights.items() if y} == {0.25: 0.5, 1.0: 0.5}
+
+
+def test_a_legend_of_dots_names_every_mark_and_the_line() -> None:
+    data = pd.DataFrame(
+        {"panel": "a", "row": ["x", "y"], "value": [1.0, nan], "filled": [True, False]}
+    )
+    marks = {"filled": "chosen", "hollow": "other", "cross": "diverged"}
+    with figure_style.style():
+        canvas = plots.dot_panels(
+            figure_style.sheet, data, ["x", "y"], {"a": "A"}, marks=marks, line="x"
+        )
+    (legend,) = canvas.legends
+    assert [text.get_text() for text in legend.get_texts()] == [*marks.values(), "x"]
+    filled, hollow, cross, line = legend.get_lines()
+    assert not is_hollow(filled)
+    assert is_hollow(hollow)
+    assert cross.get_marker() == "x"
+    assert line.get_linestyle() == "--"
+
+
 def test_a_map_shows_its_values_from_bottom_to_top(axes: Axes) -> None:
     values = np.array([[0.0, 0.25, 0.5], [0.75, 1.0, 0.1]])
     plots.heat(axes, values, top=0.8)
