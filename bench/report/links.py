@@ -142,7 +142,7 @@ def readme(text: str, address: str = "", folder: str = "") -> Markup:
         file = normpath(f"{folder}/{link[1].partition('#')[0]}")
         return f"{link[2]}: <code>{file}</code>" if folder else link[2]
 
-    relative = r'<a href="(?!https?:|#|[\w/-]+\.html)([^"]*)">(.*?)</a>'
+    relative = r'<a href="(?!https?:|#|[\w./-]+\.html)([^"]*)">(.*?)</a>'
     html = re.sub(relative, in_repository, html, flags=re.DOTALL)
     html = html.replace(
         "<table>",

@@ -116,6 +116,11 @@ def _of_paper(
         yield page(f"{summary.paper}/claims.html", "claims.html.j2", s=summary)
     if notes:
         notes = re.sub(r"\(tables/(\w+)\.md\)", r"(\1.html)", notes)
+        notes = notes.replace(
+            "../../bench/GUIDE.md#how-to-contest-a-statement", "../how.html#contest"
+        )
+        if summary.published:
+            notes = re.sub(r"^# ", "# Notes on ", notes, count=1, flags=re.MULTILINE)
         text = readme(notes, _folder(book, summary.paper))
         yield page(f"{summary.paper}/notes.html", "notes.html.j2", s=summary, text=text)
 
@@ -135,6 +140,10 @@ def _document(text: str, repository: str) -> Markup:
         text = text.replace(f"({file}", f"({here}")
     text = re.sub(r"\((\w+)/README\.md", lambda m: f"({m[1].replace('_', '-')}/notes.html", text)
     return readme(text, repository and f"{repository}/blob/HEAD/paper_tables", "paper_tables")
+
+
+MANY_ROWS = 60
+"""Rows of a table from which on it scrolls in a box of its own."""
 
 
 def _environment(book: Book, board: Leaderboard | None) -> Environment:
@@ -161,6 +170,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "menus": words.menus(book),
         "search": words.search(book, board),
         "paper_name": book.name,
+        "many": MANY_ROWS,
         "tested": book.test,
         "documents": {name: TITLES[name].partition(",")[0] for name in book.documents},
         "board": board,

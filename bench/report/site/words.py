@@ -62,10 +62,10 @@ GLOSSARY = {
 
 
 def menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
-    papers = [
-        (book.name(paper), f"{paper}/index.html")
-        for paper in dict.fromkeys(s.paper for s in book.sheets)
-    ]
+    # the leaderboard has a link of its own
+    sheets = [s for s in book.sheets if s.judged] or book.sheets
+    names = dict.fromkeys(sheet.paper for sheet in sheets)
+    papers = [(book.name(paper), f"{paper}/index.html") for paper in names]
     titles = {
         name: str(book.methods.get(name, {}).get("title") or name) for name in by_method(book)
     }

@@ -105,6 +105,7 @@ SEARCHES = [
     ("seed", "seed glossary", "how.html#seed"),
     ("learning rate", "learning rate glossary", "how.html#learning-rate"),
     ("CIFAR-10 data set", "CIFAR-10 data set", "datasets/cifar10.html"),
+    ("gpu vs the nonsense", "GPU glossary", "how.html#gpu"),
 ]
 
 
@@ -116,6 +117,17 @@ def test_search_finds_names_and_words(watched: Watched, folder: Path) -> None:
         page.keyboard.type(words)
         assert page.locator("#hits a").first.inner_text() == first
         assert page.locator("#hits a").first.get_attribute("href") == f"../{link}"
+
+
+def test_a_box_fades_where_more_follows_and_no_longer_at_its_end(
+    watched: Watched, folder: Path
+) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page = watched.open(folder / "paper-a" / "table1.html")
+    page.wait_for_function("document.querySelector('.scroll:has(#t)').classList.contains('right')")
+    page.evaluate("document.querySelector('.scroll:has(#t)').scrollLeft = 1e6")
+    page.wait_for_function("!document.querySelector('.scroll:has(#t)').matches('.right, .down')")
 
 
 PAGES = ["index.html", "paper-a/table1.html", f"paper-a/table1.html{NUMBER}"]

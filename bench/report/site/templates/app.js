@@ -1,3 +1,14 @@
+// A box fades at the edge behind which more follows.
+const fade = box => {
+  box.classList.toggle("right", box.scrollWidth - box.clientWidth - box.scrollLeft > 2);
+  box.classList.toggle("down", box.scrollHeight - box.clientHeight - box.scrollTop > 2);
+};
+const sizes = new ResizeObserver(entries => entries.forEach(entry => fade(entry.target)));
+const watch = part => part.querySelectorAll(".scroll").forEach(box => {
+  sizes.observe(box);
+  box.addEventListener("scroll", () => fade(box), { passive: true });
+});
+watch(document);
 // Tables that sort, filter and hide columns; search; theme; copying.
 for (const table of document.querySelectorAll("table.sortable")) sortable(table);
 function sortable(table) {
@@ -82,13 +93,19 @@ document.getElementById("theme").addEventListener("click", () => {
   // CIFAR-100 has the short name cifar100: words are sought with and without their hyphens.
   const bare = word => word.replace(/-/g, "") || word;
   const has = (text, word) => text.includes(word) || text.includes(bare(word));
-  const ranked = words => every.flatMap(entry => {
-    const name = entry[0].toLowerCase(), whole = `${name} ${entry[1]} ${entry[3]}`.toLowerCase();
-    if (!words.every(word => has(whole, word))) return [];
-    return [[entry, name === words.join(" ") ? 0 : words.every(word => has(name, word)) ? 1 : 2]];
-  }).sort((a, b) => a[1] - b[1]).map(([entry]) => entry);
+  // Entries with most of the words; of these, names before texts.
+  const ranked = words => {
+    const found = every.map(entry => {
+      const name = entry[0].toLowerCase(), whole = `${name} ${entry[1]} ${entry[3]}`.toLowerCase();
+      const place = name === words.join(" ") ? 0 : words.every(word => has(name, word)) ? 1 : 2;
+      return [entry, place, words.filter(word => has(whole, word)).length];
+    });
+    const most = Math.max(1, ...found.map(([, , count]) => count));
+    return found.filter(([, , count]) => count === most).sort((a, b) => a[1] - b[1]).map(([entry]) => entry);
+  };
+  const FILLER = /^(vs\.?|versus|and|or|the|of|on|in|a|\+)$/;
   const find = () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = input.value.toLowerCase().split(/\s+/).filter(word => word && !FILLER.test(word));
     const matches = words.length ? ranked(words).slice(0, 12) : [];
     hits.replaceChildren(...matches.map(([name, kind, link]) => el("li", {}, el("a", { href: root + link }, name, " ", el("small", {}, kind)))));
     hits.hidden = !words.length;

@@ -61,10 +61,10 @@
       n.stale ? " Stale: at least one run is of an earlier version of engine, method, rule or data." : "",
       n.mark ? ` Remark: ${n.mark.replace("best round on test", "both sides report the best round on test images").replace("at the floor", "the reported number is not above the majority class")}.` : ""), interval(n));
     if (n.reason) parts.push(el("p", {}, el("b", {}, /^not run yet/.test(n.reason) ? "Planned runs: " : ["differs", "undecided"].includes(n.verdict) ? "What could explain it: " : "Remark: "), n.reason));
-    parts.push(facts([
+    const about = facts([
       [`${word} in`, n.source ? `${data.key}, ${data.source}/published/${n.source}` : ""],
       ["kind of number", n.kind], ["unit", n.unit], ["interval from", n.verdict === "not comparable" ? "" : n.basis], ["runs of ours", n.seeds || ""],
-      ["95 % interval of ours", n.interval_text], ["majority class", n.floor === undefined ? "" : format(n.floor)], ["evidence", n.tier]]));
+      ["95 % interval of ours", n.interval_text], ["majority class", n.floor === undefined ? "" : format(n.floor)], ["evidence", n.tier]]);
     if (runs.length) {
       parts.push(el("h2", {}, "Our runs"));
       const head = ["Seed", "Accuracy, %", "Status", "Evidence", "Code", "Bytes sent", "Time", "Device", "Finished", "By", "Record"];
@@ -77,6 +77,7 @@
     }
     const accuracy = PERCENT.includes(n.unit);
     if (accuracy) parts.push(el("div", { class: "panels", id: "evidence" }, el("div", { class: "chart", id: "curve" }), el("div", { class: "chart", id: "spread" })));
+    parts.push(el("h2", {}, "About this number"), about);
     if (first) {
       parts.push(el("details", {}, el("summary", {}, "Hyper-parameters"), facts(flat(first.hp).map(([k, v]) => [k, v])), Object.keys(first.hp).length ? "" : el("p", {}, "None of its own.")));
       parts.push(el("details", {}, el("summary", {}, "Recipe: data, model, protocol"), facts(flat(data.recipes[first.recipe]))));
@@ -91,6 +92,7 @@
     if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} run${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one CPU core.`), both(data.datasets[n.column], want.command));
     if (!first && !want) parts.push(command(data.command));
     view.replaceChildren(...parts);
+    watch(view);
     const curves = runs.filter(([, run]) => run.curve.length).map(([, run]) => ({ name: `ours, seed ${run.seed} (${standing(n)})`, points: run.curve }));
     if (data.logged[n.source]) curves.push({ name: `the authors' log${/log/.test(n.source) ? "" : ", whose settings may be others (see the notes of the table)"}`, points: data.logged[n.source], dash: true });
     if (!accuracy) return;
