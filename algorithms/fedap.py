@@ -9,7 +9,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
-from repfl.algorithms.core.other_clients import subfederation
+from repfl.algorithms.core.subfederations import subfederation
 from repfl.algorithms.engine.params import Slice, columns, write_columns
 from repfl.algorithms.math.channel_stats import Map, channel_statistics
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
-from repfl.algorithms.math.losses import mean_losses
+from repfl.algorithms.math.client_losses import mean_losses
 
 EPSILON = 1e-5
 """Added to the distance of two models, as in PFLlib and FL-bench."""

@@ -10,7 +10,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.local_training import recalibrate_batch_norm
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.fedavg import FedAvg
-from repfl.algorithms.math.losses import mean_losses
+from repfl.algorithms.math.client_losses import mean_losses
 
 
 @hyperparameters

@@ -14,7 +14,7 @@ from repfl.algorithms.core.method import Method, State, hyperparameters, param, 
 from repfl.algorithms.engine.client import cross_entropy_eval
 from repfl.algorithms.engine.client_data import to_device
 from repfl.algorithms.engine.params import columns, row_slices
-from repfl.algorithms.math.losses import mean_losses
+from repfl.algorithms.math.client_losses import mean_losses
 
 COSINE_DECIMALS = 6
 """Cosines are rounded: headers are equal at first, and rounding errors must not choose peers."""

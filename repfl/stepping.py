@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.algorithms.core.run import Run
 from repfl.bench.errors import UserError
-from repfl.bench.store.reported import reported
+from repfl.bench.store.summary import reported
 from repfl.catalog import Plugins, load_plugins
 
 if TYPE_CHECKING:

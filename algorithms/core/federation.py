@@ -17,8 +17,8 @@ from repfl.algorithms.core.local_training import PASS_BATCH, Pull, Rows, Start
 from repfl.algorithms.core.messages import Direction, Encoding, Vectors
 from repfl.algorithms.core.scoring import Scores, count_hits
 from repfl.algorithms.core.sending import Network
+from repfl.algorithms.core.settings import TrainingProtocol
 from repfl.algorithms.core.topology import Topology, mix
-from repfl.algorithms.core.training import TrainingProtocol
 from repfl.algorithms.engine.batches import steps_per_epoch
 from repfl.algorithms.engine.client import Loss, cross_entropy
 from repfl.algorithms.engine.client_data import ClientData, to_device, to_host

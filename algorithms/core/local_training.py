@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.training import Training, cohort_size
+from repfl.algorithms.core.settings import Training, cohort_size
 from repfl.algorithms.engine.batches import Batch, Plan, Schedule, plan_batches, plan_pass
 from repfl.algorithms.engine.client import Client, Loss
 from repfl.algorithms.engine.client_data import to_device

@@ -14,9 +14,9 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, MethodError, State
-from repfl.algorithms.core.other_clients import newcomer_federation
 from repfl.algorithms.core.scoring import WITHIN
-from repfl.algorithms.core.training import TrainingProtocol
+from repfl.algorithms.core.settings import TrainingProtocol
+from repfl.algorithms.core.subfederations import newcomer_federation
 from repfl.algorithms.engine.client import described
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.evaluate import Mixture, Models, Score, joined, summary

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from repfl.algorithms.engine.keyed_module import BatchNorm2d, KeyedModule
+from repfl.algorithms.engine.keyed_init import BatchNorm2d, KeyedModule
 from repfl.algorithms.engine.params import Kind, Params
 from repfl.algorithms.engine.rng import Streams
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from repfl.algorithms.engine.keyed_module import KeyedModule
+from repfl.algorithms.engine.keyed_init import KeyedModule
 
 
 class MLP(KeyedModule):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from repfl.algorithms.engine.keyed_module import BatchNorm2d, KeyedModule
+from repfl.algorithms.engine.keyed_init import BatchNorm2d, KeyedModule
 
 Norm = Callable[[int], nn.Module]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from repfl.algorithms.engine.keyed_module import BatchNorm2d, KeyedModule
+from repfl.algorithms.engine.keyed_init import BatchNorm2d, KeyedModule
 
 
 class Tiny(KeyedModule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from repfl.algorithms.engine.keyed_module import KeyedModule
+from repfl.algorithms.engine.keyed_init import KeyedModule
 
 WIDTH, HEADS, BLOCKS = 64, 4, 4
 

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from repfl.algorithms.core.method import methods
-from repfl.algorithms.core.other_clients import newcomer_federation
 from repfl.algorithms.core.run import Diverged, Run
+from repfl.algorithms.core.subfederations import newcomer_federation
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.bench.check.recording import FilledRun, RecordedRun, ReversedRun, flat
 from repfl.bench.check.situation import (
@@ -32,7 +32,7 @@ from repfl.bench.check.situation import (
 from repfl.bench.check.toy_clients import RAGGED, SHORT, toy_data, with_other_tests, with_validation
 from repfl.bench.errors import one_line, with_class
 from repfl.bench.grid.plugins import line_in
-from repfl.bench.grid.process_state import changed_setting, preserve_random_state, settings
+from repfl.bench.grid.torch_state import changed_setting, preserve_random_state, settings
 from repfl.datasets.core.recipe import Recipe
 
 TOLERANCE = 1e-9

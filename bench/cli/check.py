@@ -24,7 +24,7 @@ from repfl.bench.cli.options import (
 from repfl.bench.cli.printing import screen, table, waiting
 from repfl.bench.errors import FINDING, FINE, UserError, unknown
 from repfl.datasets.core.errors import registered
-from repfl.datasets.core.paths import real_path
+from repfl.datasets.core.user_paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.check.gate import Regression

@@ -23,7 +23,7 @@ from repfl.bench.cli.options import (
 )
 from repfl.bench.cli.printing import print_json, waiting
 from repfl.bench.errors import FAILED, FINDING, UserError
-from repfl.datasets.core.paths import real_path
+from repfl.datasets.core.user_paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.grid.planned import Planned

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from repfl.datasets.core.paths import real_path
+from repfl.datasets.core.user_paths import real_path
 
 if TYPE_CHECKING:
     from rich.status import Status

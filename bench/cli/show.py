@@ -183,7 +183,7 @@ def _floor(record: Record) -> str:
 
 def _show_curves(out: Console, shown: ShownRecord) -> None:
     """Print means over clients by round, and the curve that the result is from."""
-    from repfl.bench.store.reported import reported_curve
+    from repfl.bench.store.summary import reported_curve
 
     result = "/".join(reported_curve(shown.record.recipe.evaluation))
     for name in sorted({name for name in shown.curves if name.endswith("/mean") or name == result}):

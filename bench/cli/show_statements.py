@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.cli.options import Chosen, again, select
 from repfl.bench.cli.printing import complain, print_json, screen, table, waiting
 from repfl.bench.errors import FINDING, FINE, UserError
-from repfl.datasets.core.paths import real_path
+from repfl.datasets.core.user_paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.selection import Choice, Trial

@@ -20,7 +20,7 @@ from repfl.bench.evidence.committed.committed_run import Curve
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.planned import Planned
-from repfl.bench.store.reported import reported_curve
+from repfl.bench.store.summary import reported_curve
 
 if TYPE_CHECKING:
     from repfl.datasets.core.recipe import Recipe

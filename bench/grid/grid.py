@@ -20,8 +20,8 @@ from repfl.bench.grid.dotted_names import dotted, merge, nested
 from repfl.bench.grid.methods import hyperparameters
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import NAME, Block, Cells, GridFile, Scale, rows_of, written_out
-from repfl.datasets.core.paths import real_path
 from repfl.datasets.core.recipe import Recipe
+from repfl.datasets.core.user_paths import real_path
 
 SCALES = get_args(Scale)
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"

@@ -17,10 +17,10 @@ from typing import Any
 
 from repfl.bench.errors import UserError, no_name, with_class
 from repfl.bench.grid import grid
-from repfl.bench.grid.process_state import changed_setting, preserve_random_state, settings
 from repfl.bench.grid.schema import NAME
 from repfl.bench.grid.source_digest import code_digest, file_digest
-from repfl.datasets.core.paths import real_path
+from repfl.bench.grid.torch_state import changed_setting, preserve_random_state, settings
+from repfl.datasets.core.user_paths import real_path
 
 GROUP = "repfl"
 """Entry points name a module that registers things, or a package that is a paper's folder."""

@@ -14,7 +14,7 @@ from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import facts
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
-from repfl.datasets.core.paths import real_path
+from repfl.datasets.core.user_paths import real_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def report(request: Request, store: Store, out: Path) -> WrittenReport:
     """Write the selected artefacts, the frames behind them, and the pages above them."""
     import pandas as pd
 
-    from repfl.bench.report import front
+    from repfl.bench.report import front_picture
     from repfl.bench.report.site import pages
 
     with writing(out, "report", "choose another folder with --out DIR"):
@@ -70,7 +70,7 @@ def report(request: Request, store: Store, out: Path) -> WrittenReport:
         shown = [n for part in parts.values() for sheet in part.sheets for n in sheet.numbers]
         cells = pd.concat([part.frame for part in parts.values()], ignore_index=True)
         write_frames(shown, cells, out)
-        front.write(shown, str(provenance.commit()["commit"] or "unknown"), out)
+        front_picture.write(shown, str(provenance.commit()["commit"] or "unknown"), out)
     return WrittenReport(
         out / "index.html",
         [sheet for part in parts.values() for sheet in part.sheets],

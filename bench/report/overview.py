@@ -11,9 +11,9 @@ from typing import Any
 
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import Sheet
+from repfl.paper_tables.core.number_rule import is_number, is_printed, split
 from repfl.paper_tables.core.result import Claim, State
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Kind, Verdict
-from repfl.paper_tables.core.what_counts import is_number, is_printed, split
 
 STATES = {
     str(Verdict.REPRODUCED): ("reproduced", "✓"),

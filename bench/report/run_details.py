@@ -12,7 +12,7 @@ from repfl.bench.evidence.runs import run
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run.record_parts import rerun_options
 from repfl.bench.store.record import Record
-from repfl.bench.store.reported import reported_curve
+from repfl.bench.store.summary import reported_curve
 from repfl.paper_tables.core.evidence import STALE
 
 MAX_CURVE_POINTS = 60

@@ -10,7 +10,7 @@ from dataclasses import replace
 from repfl.bench.errors import StoreError, UserError, one_line, with_class
 from repfl.bench.grid.plugins import line_in
 from repfl.bench.run import cost, machine, record_parts
-from repfl.bench.run.compute import Interrupted, compute, store_record
+from repfl.bench.run.compute_cell import Interrupted, compute, store_record
 from repfl.bench.run.task import Options, Outcome, Report, Task
 from repfl.bench.store.locks import claim, holder
 from repfl.bench.store.provenance import data_here

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from repfl.bench.errors import UserError
 from repfl.bench.store import checkpoint
-from repfl.bench.store.reported import best_round
 from repfl.bench.store.store import Store
+from repfl.bench.store.summary import best_round
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -60,7 +60,7 @@ def following(
     name: str, cell: Cell, results: str
 ) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
     """Context manager: follow a run; yield the function to call after each round."""
-    from repfl.bench.grid.process_state import preserve_random_state
+    from repfl.bench.grid.torch_state import preserve_random_state
 
     tracker = create(name) if name else None
 

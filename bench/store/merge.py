@@ -17,7 +17,7 @@ from repfl.bench.store.digest import of_file
 from repfl.bench.store.locks import claim, sweep
 from repfl.bench.store.record import FINAL, Record, encode
 from repfl.bench.store.store import Store, stored_result, write_synced
-from repfl.datasets.core.paths import real_path
+from repfl.datasets.core.user_paths import real_path
 
 CONDITIONS = ("versions", "platform", "precision", "chunk", "data")
 """Provenance that two runs must share to give the same bits."""

@@ -20,7 +20,7 @@ from repfl.bench.errors import Corrupt, StoreError, UserError, with_class
 from repfl.bench.store.contents import lacking
 from repfl.bench.store.digest import of_file
 from repfl.bench.store.record import COLUMNS, MODELS, RERUN, Record, decode, encode
-from repfl.datasets.core.paths import expanded
+from repfl.datasets.core.user_paths import expanded
 
 if TYPE_CHECKING:
     import numpy as np

@@ -24,8 +24,8 @@ from safetensors.numpy import save_file
 
 from repfl.datasets.core.checks import Checked, check
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.paths import expanded
 from repfl.datasets.core.registry import SAMPLE_DTYPES, SPLITS, Arrays, Dataset, get
+from repfl.datasets.core.user_paths import expanded
 
 FORMAT = 1
 KEYS = ("images", "labels", "groups", "origins")

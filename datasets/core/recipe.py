@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from repfl.algorithms.core.training import (
+from repfl.algorithms.core.settings import (
     STRICT,
     Evaluation,
     FromTorch,

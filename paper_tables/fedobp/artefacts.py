@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Result
-from repfl.paper_tables.fedobp import accuracy, convergence, curves, facts, layers, logs, sweeps
+from repfl.paper_tables.fedobp import accuracy, convergence, curves, layers, logs, sizes, sweeps
 
 ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
-    "table1": facts.table1,
-    "table2": facts.table2,
+    "table1": sizes.table1,
+    "table2": sizes.table2,
     "table3": accuracy.table3,
     "table4": accuracy.table4,
     "table5": accuracy.table5,

@@ -20,7 +20,7 @@ from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Column, Figure, NewCanvas, claim
-from repfl.paper_tables.core.statistics.trajectory import compare_curves
+from repfl.paper_tables.core.statistics.curve_gap import compare_curves
 from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedobp import accuracy, logs
 from repfl.paper_tables.fedobp.curves import (

@@ -31,7 +31,7 @@ from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
-from repfl.bench.store.reported import reported_curve
+from repfl.bench.store.summary import reported_curve
 
 ROUNDING = 2.0**-23
 """Relative size of the disturbance: the last bit of a float32."""

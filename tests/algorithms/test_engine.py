@@ -15,7 +15,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger, code_bytes, encode
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
-from repfl.algorithms.engine.keyed_module import BatchNorm2d
+from repfl.algorithms.engine.keyed_init import BatchNorm2d
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort
 from repfl.datasets.core.recipe import FromTorch

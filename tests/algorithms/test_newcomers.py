@@ -16,8 +16,8 @@ from torch import Tensor
 from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, MethodError, State, build
-from repfl.algorithms.core.other_clients import newcomer_federation
 from repfl.algorithms.core.run import Diverged, Run
+from repfl.algorithms.core.subfederations import newcomer_federation
 from repfl.algorithms.ditto import Ditto
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.engine.evaluate import Mixture

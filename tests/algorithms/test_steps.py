@@ -10,7 +10,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.local_training import schedule
-from repfl.algorithms.core.training import Training
+from repfl.algorithms.core.settings import Training
 from repfl.algorithms.engine.batches import Batch, Plan, plan_batches
 from repfl.algorithms.engine.client import Client
 from tests.algorithms import toys

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from repfl.algorithms import fedap
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.other_clients import subfederation
+from repfl.algorithms.core.subfederations import subfederation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get

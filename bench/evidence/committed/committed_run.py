@@ -14,8 +14,8 @@ import pandas as pd
 from repfl.bench.store import versions
 from repfl.bench.store.contents import lacking
 from repfl.bench.store.record import Record, checksum
-from repfl.bench.store.reported import reported_curve
 from repfl.bench.store.store import Store
+from repfl.bench.store.summary import reported_curve
 from repfl.bench.store.versions import Currency
 from repfl.paper_tables.core.evidence import Arrays
 

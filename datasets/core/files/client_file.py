@@ -21,8 +21,8 @@ from pydantic.dataclasses import dataclass
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.files.readers import reading
 from repfl.datasets.core.partition import OPTIONS, Facts, Pool, partitioner
-from repfl.datasets.core.paths import real_path
 from repfl.datasets.core.splits import ClientSplits
+from repfl.datasets.core.user_paths import real_path
 
 if TYPE_CHECKING:
     from repfl.datasets.core.cache import Prepared

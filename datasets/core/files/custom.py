@@ -28,9 +28,9 @@ from repfl.datasets.core.files.readers import (
     reading,
     split_folders,
 )
-from repfl.datasets.core.paths import real_path
 from repfl.datasets.core.registry import Arrays, Dataset, Kind, Reader
 from repfl.datasets.core.registry import register as register
+from repfl.datasets.core.user_paths import real_path
 
 Shape = tuple[int, int, int] | tuple[int, int] | tuple[int]
 """(height, width, channels) of images, (channels, length) of signals, or (F,) of vectors of F

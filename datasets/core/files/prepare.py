@@ -27,8 +27,8 @@ from repfl.datasets.core.files.readers import (
     reading,
     unpack,
 )
-from repfl.datasets.core.paths import expanded
 from repfl.datasets.core.registry import Arrays, Dataset, File, get
+from repfl.datasets.core.user_paths import expanded
 
 CHUNK_BYTES = 1 << 18
 

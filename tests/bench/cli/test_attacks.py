@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from repfl.bench.grid import plugins
-from repfl.bench.grid.process_state import changed_setting, settings
+from repfl.bench.grid.torch_state import changed_setting, settings
 from repfl.paper_tables.core import published
 from tests.bench.cli.test_fuzz import answered
 from tests.bench.conftest import GRID, ROOT, Compute, Here, repfl, task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from repfl.algorithms.core.training import TrainingProtocol
+from repfl.algorithms.core.settings import TrainingProtocol
 from repfl.bench.run.clients import clients_of
 from repfl.datasets.core.recipe import Recipe
 from tests.bench.conftest import RECIPE, task

@@ -14,9 +14,9 @@ from repfl.bench.check.toy_clients import RAGGED, toy_data, toy_recipe
 from repfl.bench.evidence.plan_status import overview
 from repfl.bench.grid.cell import canonical
 from repfl.bench.grid.planned import Planned
-from repfl.bench.run import cost, counting, machine, memory
+from repfl.bench.run import cost, machine, memory, round_counter
 from repfl.bench.run.clients import clients_of
-from repfl.bench.run.counting import MIN_ROUNDS, RoundCounter
+from repfl.bench.run.round_counter import MIN_ROUNDS, RoundCounter
 from repfl.bench.run.task import Task
 from repfl.bench.store.contents import Work
 from repfl.bench.store.record import Record
@@ -173,7 +173,7 @@ def test_a_long_run_tells_what_all_its_rounds_multiply(store: Store, compute: Co
 def test_a_run_that_is_interrupted_counts_the_same_or_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(counting, "MIN_ROUNDS", rounds := 6)
+    monkeypatch.setattr(round_counter, "MIN_ROUNDS", rounds := 6)
     halfway, counter = started("fedavg", rounds), RoundCounter(rounds, {})
     for _ in range(3):
         counter.step(halfway)

@@ -8,7 +8,7 @@ from repfl.bench.grid.grid import files
 from repfl.datasets.core import registry
 from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.fedobp import settings
-from repfl.paper_tables.fedobp.facts import official
+from repfl.paper_tables.fedobp.sizes import official
 from tests.paper_tables.planned import planned, played
 
 

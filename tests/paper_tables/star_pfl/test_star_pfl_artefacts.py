@@ -10,7 +10,7 @@ from repfl.algorithms import models
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.star_pfl import costs, settings
 from repfl.paper_tables.star_pfl.accuracy import unevenness
-from repfl.paper_tables.star_pfl.traces import Traces, label_claim
+from repfl.paper_tables.star_pfl.parameter_paths import Traces, label_claim
 from tests.paper_tables.star_pfl.evidence import LEARNABLE, NORM, PAPER, STATISTICS, table
 
 SCALES = ("smoke", "desk", "paper")

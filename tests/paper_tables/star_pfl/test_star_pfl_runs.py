@@ -18,8 +18,8 @@ from repfl.bench.grid.dotted_names import merge
 from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.recipes import recipe_from
 from repfl.paper_tables.star_pfl import costs
-from repfl.paper_tables.star_pfl.traces import Traces
-from repfl.paper_tables.star_pfl.traces import read as read_traces
+from repfl.paper_tables.star_pfl.parameter_paths import Traces
+from repfl.paper_tables.star_pfl.parameter_paths import read as read_traces
 from tests.paper_tables.planned import played
 from tests.paper_tables.star_pfl.evidence import evidence as invented
 

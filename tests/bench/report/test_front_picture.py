@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.colors import to_hex
 
-from repfl.bench.report import front
+from repfl.bench.report import front_picture
 from repfl.bench.report.numbers import Number
 from repfl.paper_tables.core.statistics.verdict import Kind, Verdict
 
@@ -41,8 +41,8 @@ LEFT_OUT = [
 
 
 def test_every_re_run_number_stands_once_at_its_values_in_its_colour() -> None:
-    assert front.shown([*SHOWN, *LEFT_OUT]) == SHOWN
-    (axes,) = front.draw(front.shown([*SHOWN, *LEFT_OUT]), "abc").axes
+    assert front_picture.shown([*SHOWN, *LEFT_OUT]) == SHOWN
+    (axes,) = front_picture.draw(front_picture.shown([*SHOWN, *LEFT_OUT]), "abc").axes
     points = {
         (float(x), float(y), to_hex(each.get_edgecolor()[0]), len(each.get_facecolor()) > 0)
         for each in axes.collections

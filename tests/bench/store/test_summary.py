@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.store.contents import Floor, Traffic
-from repfl.bench.store.reported import best_round, summarise
+from repfl.bench.store.summary import best_round, summarise
 from repfl.datasets.core.recipe import Evaluation
 
 MEANS = {1: 0.5, 2: 0.9, 3: 0.9, 4: 0.6}

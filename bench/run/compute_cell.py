@@ -14,8 +14,8 @@ from repfl.bench.run import kept_models, machine, record_parts, trackers
 from repfl.bench.run.task import Clocks, Options, Report, Task
 from repfl.bench.store import checkpoint, provenance, versions
 from repfl.bench.store.record import MODELS, Record
-from repfl.bench.store.reported import summarise
 from repfl.bench.store.store import Store
+from repfl.bench.store.summary import summarise
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
@@ -30,14 +30,14 @@ def compute(
     task: Task, options: Options, store: Store, report: Report, stop: Callable[[], bool]
 ) -> Record:
     """Compute a cell and store its record."""
-    from repfl.bench.grid import process_state
+    from repfl.bench.grid import torch_state
     from repfl.bench.run.clients import clients_of, make
-    from repfl.bench.run.counting import RoundCounter
+    from repfl.bench.run.round_counter import RoundCounter
     from repfl.datasets.core.cache import open_dataset
 
     machine.clear(options.device)
-    start, settings_before, cell = Clocks.now(), process_state.settings(), task.cell
-    with process_state.preserve_random_state():  # a data set's own code imports what it likes
+    start, settings_before, cell = Clocks.now(), torch_state.settings(), task.cell
+    with torch_state.preserve_random_state():  # a data set's own code imports what it likes
         open_dataset(cell.recipe.dataset)
         _first_use(cell.recipe.evaluation.metrics)
     clients = clients_of(cell)
@@ -65,7 +65,7 @@ def compute(
                 saved = time.perf_counter()
             if interrupted:
                 raise Interrupted
-    if changed := process_state.changed_setting(settings_before):
+    if changed := torch_state.changed_setting(settings_before):
         hint = "; random numbers come from fed.rng(PURPOSE)" * ("random" in changed)
         raise StoreError(
             f"method {cell.method!r} changes {changed}: this process cannot be trusted with another"

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.training import TrainingProtocol
+from repfl.algorithms.core.settings import TrainingProtocol
 from repfl.algorithms.engine.client_data import ClientData
 
 

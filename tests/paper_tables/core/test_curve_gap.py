@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from repfl.paper_tables.core.statistics.trajectory import compare_curves
+from repfl.paper_tables.core.statistics.curve_gap import compare_curves
 
 ROUNDS = np.arange(1, 41)
 
