@@ -18,5 +18,8 @@ def origin(**fields: Any) -> Provenance:
         "libraries": {"python": "3.11", "numpy": "2.0"},
         "platform": {"device": "some processor", "torch": "2.0", "fingerprint": "some platform"},
         "finished": "2026-11-28",
+        "data": {},
+        "partition": "1" * 64,
+        "digests": {},
     }
     return Provenance.model_validate(some | fields)
