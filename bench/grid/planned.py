@@ -12,7 +12,7 @@ from repfl.bench.errors import UserError
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import search
 from repfl.bench.grid.cell import Cell, build_cell
-from repfl.bench.grid.dotted_names import dotted, merge, nested
+from repfl.bench.grid.dotted_names import merge, nested
 from repfl.bench.grid.grid import Grid
 from repfl.bench.grid.schema import Artefact, Cells
 
@@ -125,7 +125,7 @@ def of_block(
                     *artefact,
                     row.label,
                     column.key,
-                    column.label(grid.label(column.recipe), dotted(cell.json["recipe"])),
+                    column.label(grid.label(column.recipe), cell),
                     scale,
                     file=file,
                     guest=guest,

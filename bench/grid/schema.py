@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from repfl.bench.grid.cell import MAX_SEED
+from repfl.bench.grid.cell import MAX_SEED, Cell
 from repfl.bench.grid.dotted_names import dotted, merge, nested, split_names
 
 Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
@@ -253,10 +253,11 @@ class Column:
         fields = ",".join(f"{name}={_spelled(value)}" for name, value in self.fields.items())
         return f"{self.recipe}[{fields}]" if fields else self.recipe
 
-    def label(self, recipe_label: str, values: Mapping[str, Any]) -> str:
-        """Return the name of the column in tables; `values` are all fields of its recipe."""
+    def label(self, recipe_label: str, cell: Cell) -> str:
+        """Return the name of the column in tables, filled with fields of the cell's recipe."""
         label, rest = _filled(recipe_label, self.fields)
-        label, _ = _filled(label, values)
+        if "{" in label:
+            label, _ = _filled(label, dotted(cell.json["recipe"]))
         return ", ".join([label, *(f"{n.rpartition('.')[2]} = {v}" for n, v in rest.items())])
 
 

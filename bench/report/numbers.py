@@ -236,7 +236,7 @@ def _typed(cell: Mapping[Any, Any]) -> dict[str, Any]:
     return {
         **{name: _text(cell.get(name)) for name, kind in kinds.items() if kind == "str"},
         **{name: _finite(cell.get(name)) for name, kind in kinds.items() if kind == "float | None"},
-        "seeds": int(cell["seeds"]) if _is_number(cell.get("seeds")) else 0,
+        "seeds": int(cell["seeds"]) if is_number(cell.get("seeds")) else 0,
         "runs": tuple(cell.get("runs", ())),
     }
 
@@ -249,9 +249,10 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, str) else ""
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, and not NaN."""
     return isinstance(value, int | float) and value == value
 
 
 def _finite(value: Any) -> float | None:
-    return float(value) if _is_number(value) and isfinite(value) else None
+    return float(value) if is_number(value) and isfinite(value) else None

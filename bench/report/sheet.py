@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.bench.report.formats import formatting
-from repfl.bench.report.numbers import Number, of_result
+from repfl.bench.report.numbers import Number, is_number, of_result
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.result import Figure, Ordering, Result, Table, TableLayout
 from repfl.paper_tables.core.statistics.verdict import EXACT
@@ -165,8 +165,8 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
     for cell in data.dropna(subset=["round"]).to_dict("records"):
         kind = str(cell.get("kind") or "")
         log = kind if "log" in kind else ""
-        value = cell["mean"] if _is_number(cell["mean"]) else cell.get("value")
-        if value is None or not _is_number(value):
+        value = cell["mean"] if is_number(cell["mean"]) else cell.get("value")
+        if value is None or not is_number(value):
             continue
         name = f"{cell['label']}{f', {log}' if log else ''}"
         line = panels.setdefault(str(cell[panel]), {}).setdefault(name, [])
@@ -183,10 +183,6 @@ def _summary(frame: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
         for row, values in frame.iterrows()
     )
     return (head, *lines)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and value == value
 
 
 # -- toy runs --------------------------------------------------------------------------------------

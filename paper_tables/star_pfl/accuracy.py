@@ -27,7 +27,6 @@ from repfl.paper_tables.star_pfl.settings import (
     scale_note,
 )
 
-PRINTED_SLACK = 0.05
 SCORED = (
     "Scored after local training and before aggregation, best round on the test images: what the"
     " code does for Star-PFL, here for all methods (README, 12 and 19). The added rows take the"

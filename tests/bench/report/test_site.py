@@ -125,9 +125,9 @@ def test_a_box_fades_where_more_follows_and_no_longer_at_its_end(
     page = watched.page
     page.set_viewport_size({"width": 390, "height": 844})
     page = watched.open(folder / "paper-a" / "table1.html")
-    page.wait_for_function("document.querySelector('.scroll:has(#t)').classList.contains('right')")
+    page.locator(".scroll.right:has(#t)").wait_for()
     page.evaluate("document.querySelector('.scroll:has(#t)').scrollLeft = 1e6")
-    page.wait_for_function("!document.querySelector('.scroll:has(#t)').matches('.right, .down')")
+    page.locator(".scroll:not(.right, .down):has(#t)").wait_for()
 
 
 PAGES = ["index.html", "paper-a/table1.html", f"paper-a/table1.html{NUMBER}"]
