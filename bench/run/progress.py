@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from repfl.bench.grid.cell import Cell
@@ -91,11 +91,12 @@ class Progress:
         self.bar = None
 
     def note(self, text: str) -> None:
-        """Print a line."""
-        if self.bar is not None:
-            self.bar.console.print(text, markup=False, highlight=False)
-        else:
-            print(text, file=self.stream, flush=True)
+        """Print a line; a pipe that has no reader any more, or a full disk, costs no cell."""
+        with suppress(OSError):
+            if self.bar is not None:
+                self.bar.console.print(text, markup=False, highlight=False)
+            else:
+                print(text, file=self.stream, flush=True)
 
     def round(self, cell: str, round_: int) -> None:
         """Record that a cell has completed a round; the first call says where it starts."""

@@ -36,6 +36,22 @@ def test_a_run_is_told(
         assert words in text
 
 
+def test_a_pipe_without_a_reader_costs_no_cell(
+    planned: Planning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(progress, "QUIET", 0.0)
+    cells = [item.cell for item in unique(planned())]
+    told = progress.Progress(Closed())
+    with told.running(cells, {cell.id: 1.0 for cell in cells}, 0, 1):
+        told.round(cells[0].id, 1)
+        told.finish(Outcome(cells[0].id, "failed", "no luck"))
+    assert told.done == 1
+
+
 def test_the_time_to_go_is_the_expected_one_first_and_counts_no_round_of_an_earlier_run(
     planned: Planning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
