@@ -203,6 +203,7 @@ def _sheet_fields(
     return {
         "command": command,
         "datasets": {item.column: item.cell.recipe.dataset for item in items},
+        "panels": {item.column: item.column_label for item in items},
         "wants": _missing_commands(
             [item for item in items if item.scale == highest], runs, request
         ),

@@ -45,6 +45,8 @@ class Sheet(Result):
     command: str = ""
     datasets: Mapping[str, str] = field(default_factory=dict)
     """By column."""
+    panels: Mapping[str, str] = field(default_factory=dict)
+    """By column, what it is called."""
     logged: Mapping[str, list[list[float]]] = field(default_factory=dict)
     """By source, the accuracy by round that the authors logged."""
     wants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -111,7 +113,8 @@ def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **extra: 
     if isinstance(result, Table):
         return Sheet(**extra, **_tabled(as_toy(result), printed))
     if isinstance(result, Figure):
-        numbers, lines = of_result(result, printed), _lines(result.data)
+        numbers = of_result(result, printed)
+        lines = _lines(result.data, extra.get("panels", {}))
         return Sheet(**extra, numbers=numbers, judged=bool(numbers), lines=lines, alt=result.alt)
     return Sheet(**extra)
 
@@ -156,8 +159,8 @@ def _mixed(table: Table) -> bool:
     return table.printed and bool((ours["scale"] != "paper").any())
 
 
-def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
-    """Return a figure's curves, if it has any."""
+def _lines(data: pd.DataFrame, names: Mapping[str, str]) -> dict[str, dict[str, list[list[float]]]]:
+    """Return a figure's curves, if it has any, by the name of their panel."""
     if not {"label", "round", "mean", "column"} <= set(data.columns):
         return {}
     panel = "short" if "short" in data else "column"
@@ -169,7 +172,8 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
         if value is None or not is_number(value):
             continue
         name = f"{cell['label']}{f', {log}' if log else ''}"
-        line = panels.setdefault(str(cell[panel]), {}).setdefault(name, [])
+        title = names.get(str(cell[panel]), str(cell[panel]))
+        line = panels.setdefault(title, {}).setdefault(name, [])
         line.append([float(cell["round"]), round(float(value), 3)])
     return panels
 

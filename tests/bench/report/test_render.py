@@ -41,6 +41,12 @@ def test_a_figure_carries_its_finding_and_its_source_in_text_of_one_size(tmp_pat
     assert int(width[1]) == round(render.PIXELS * float(head[1]))
 
 
+def test_interactive_curves_have_the_names_of_their_columns() -> None:
+    assert list(sheet_of(sample.small_figure(), {}).lines) == ["easy"]
+    named = sheet_of(sample.small_figure(), {}, panels={"easy": "CIFAR-10, α = 0.1"})
+    assert list(named.lines) == ["CIFAR-10, α = 0.1"]
+
+
 def of_other_seeds() -> Table:
     """One column, in which a row has five seeds and the other their first, where it leads."""
     table = sample.small_table()
