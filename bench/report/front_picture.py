@@ -33,7 +33,7 @@ def draw(shown: Sequence[Number], commit: str) -> Canvas:
     """Return the picture of some numbers, each once."""
     printed, filed = overview.apart(shown)
     with figure_style.style():
-        canvas = figure_style.sheet(7.0, 4.6)
+        canvas = figure_style.new_canvas(7.0, 4.6)
         axes = canvas.subplots()
         low = min(min(n.printed or 0.0, n.ours or 0.0) for n in shown) - 3
         axes.plot([low, 100], [low, 100], color="0.6", linewidth=0.8, zorder=1)

@@ -338,7 +338,7 @@ def _figure(
     caption = _caption(board, what)
     return forms.figure(
         *(board.evidence, (PAPER, name), title, what),
-        lambda sheet: plots.dot_panels(sheet, data, order, titles, **options),
+        lambda new_canvas: plots.dot_panels(new_canvas, data, order, titles, **options),
         data,
         caption=caption,
         alt=caption,

@@ -207,7 +207,7 @@ def by_round(
         key,
         title,
         what,
-        lambda sheet: plots.curve_panels(sheet, data, panels, rows, own, printed),
+        lambda new_canvas: plots.curve_panels(new_canvas, data, panels, rows, own, printed),
         data,
         notes=(*notes, *missing(evidence, rows, list(panels))),
         claims=claims,

@@ -233,7 +233,7 @@ NewCanvas = Callable[..., Canvas]
 class Figure(Result):
     """A figure: how to draw it, and the numbers behind it."""
 
-    draw: Callable[[NewCanvas], Canvas] = lambda sheet: sheet(4, 3)
+    draw: Callable[[NewCanvas], Canvas] = lambda new_canvas: new_canvas(4, 3)
     data: pd.DataFrame = field(default_factory=pd.DataFrame)
     alt: str = ""
     """Description for readers who cannot see the figure."""

@@ -139,11 +139,11 @@ def beside_drawn(runs: pd.DataFrame, alpha: str) -> pd.DataFrame:
     return frame.assign(column=frame["dataset"].map(TITLES)).drop(columns="dataset")
 
 
-def draw(sheet: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
+def draw(new_canvas: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
     """Draw a small panel per curve of ours, with that of the figure behind it."""
     there = set(zip(runs["dataset"], runs["method"], strict=True))
     pairs = [(d, m) for d in TITLES for m in DRAWN if (d, m) in there]
-    canvas = sheet(2.1 * PER_ROW, 1.6 * max(1, -(-len(pairs) // PER_ROW)) + 0.9)
+    canvas = new_canvas(2.1 * PER_ROW, 1.6 * max(1, -(-len(pairs) // PER_ROW)) + 0.9)
     if not pairs:
         figure_style.not_run(*figure_style.panels(canvas, 1, 1))
         return canvas

@@ -172,8 +172,8 @@ def fig5(evidence: Evidence) -> Figure:
         "Figure 5: convergence under four normalisations",
         "FedOBP under four normalisations, in the authors' logs and ours. Solid: as logged by the"
         " authors; dashed: as defined. NoNorm and GlobalNorm coincide.",
-        lambda sheet: plots.curve_panels(
-            sheet, shown, titles, list(styles), by="short", styles=styles
+        lambda new_canvas: plots.curve_panels(
+            new_canvas, shown, titles, list(styles), by="short", styles=styles
         ),
         data,
         notes=(

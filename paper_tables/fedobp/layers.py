@@ -56,7 +56,7 @@ def fig6(evidence: Evidence) -> Result:
         key_,
         title,
         what,
-        lambda sheet: draw(sheet, data, filed, beside=evidence.scale == "paper"),
+        lambda new_canvas: draw(new_canvas, data, filed, beside=evidence.scale == "paper"),
         data,
         notes=(AXIS, FIXED, ENDS, *forms.at_scale(evidence, smoke=SAME_DATA)),
         claims=claims,
@@ -112,14 +112,14 @@ def _held_by_classifier(data: pd.DataFrame) -> tuple[str, ...]:
 
 
 def draw(
-    sheet: NewCanvas, data: pd.DataFrame, filed: pd.DataFrame, *, beside: bool = True
+    new_canvas: NewCanvas, data: pd.DataFrame, filed: pd.DataFrame, *, beside: bool = True
 ) -> Canvas:
     """Draw one panel per data set that has runs; the last layer is the classifier. The legend says
     so if ours are no runs to put `beside` the authors' files.
     """
     name = FILED if beside else f"{FILED} (full size, not comparable)"
     shown = [short for short in DATASETS if (data["column"] == short).any()]
-    canvas = sheet(3 * min(4, max(2, len(shown))), 2.8 * -(-len(shown) // 4) + 0.9)
+    canvas = new_canvas(3 * min(4, max(2, len(shown))), 2.8 * -(-len(shown) // 4) + 0.9)
     axes = figure_style.panels(canvas, len(shown), 4)
     for panel, short in zip(axes, shown, strict=True):
         lines = data[data["column"] == short].sort_values("round", kind="stable")

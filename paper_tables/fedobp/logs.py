@@ -127,8 +127,8 @@ def finetuned_figure(evidence: Evidence) -> Figure:
         (PAPER, "fig-finetuned"),
         "FedAvg + FT beside FedOBP, in the authors' logs",
         what,
-        lambda sheet: plots.dot_panels(
-            lambda _, height: sheet(WIDTH, height),
+        lambda new_canvas: plots.dot_panels(
+            lambda _, height: new_canvas(WIDTH, height),
             data,
             rows,
             {"lead": "FedAvg + FT minus the better FedOBP, points"},

@@ -184,7 +184,9 @@ def fig4(evidence: Evidence) -> Figure:
         (PAPER, "fig4"),
         "Figure 4: accuracy against the quantile of three scores",
         "Accuracy at Dir(0.1) against the quantile q above which entries stay personal.",
-        lambda sheet: draw_sweeps(sheet, data, forms.titles(evidence, DATASETS), logged=full),
+        lambda new_canvas: draw_sweeps(
+            new_canvas, data, forms.titles(evidence, DATASETS), logged=full
+        ),
         data,
         notes=(DEFINED, PARALLEL, *forms.at_scale(evidence, smoke=SAME_DATA), *absent(evidence)),
         claims=optima.fig4_claims(evidence, data),
@@ -220,10 +222,10 @@ def absent(evidence: Evidence) -> tuple[str, ...]:
 
 
 def draw_sweeps(
-    sheet: NewCanvas, data: pd.DataFrame, titles: Mapping[str, str], *, logged: bool
+    new_canvas: NewCanvas, data: pd.DataFrame, titles: Mapping[str, str], *, logged: bool
 ) -> Canvas:
     """Draw one panel per data set: ours as lines, the authors' logs as hollow markers."""
-    canvas = sheet(11.5, 6.6)
+    canvas = new_canvas(11.5, 6.6)
     axes = figure_style.panels(canvas, len(SWEPT), 3)
     sides = {"printed": VERSIONS[1:]} if logged else {}
     for panel, short in zip(axes, SWEPT, strict=True):
@@ -337,7 +339,7 @@ def fig7(evidence: Evidence) -> Figure:
         (PAPER, "fig7"),
         "Figure 7: accuracy against the downlink",
         "FedOBP's I_O at Dir(0.1): accuracy against the share of a full model that goes down.",
-        lambda sheet: draw_downlink(sheet, data, shown, beside=evidence.scale == "paper"),
+        lambda new_canvas: draw_downlink(new_canvas, data, shown, beside=evidence.scale == "paper"),
         data.drop(columns=["score", "version", *OURS_ALONE]),
         notes=(
             BILLED,
@@ -375,10 +377,10 @@ def _with_gaps(x: pd.Series, y: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_downlink(
-    sheet: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame, *, beside: bool
+    new_canvas: NewCanvas, data: pd.DataFrame, logged: pd.DataFrame, *, beside: bool
 ) -> Canvas:
     """Draw a line per data set. Hollow: the authors' logged sweep, whose ratio is q."""
-    canvas, ours = sheet(9, 5), "ours" if beside or logged.empty else "ours (not comparable)"
+    canvas, ours = new_canvas(9, 5), "ours" if beside or logged.empty else "ours (not comparable)"
     axes = canvas.subplots()
     for index, short in enumerate(SWEPT):
         style = figure_style.look(index, 0) | {"markersize": 5}

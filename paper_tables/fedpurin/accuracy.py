@@ -142,7 +142,7 @@ def fig2(evidence: Evidence) -> Figure:
         "Figure 2: the accuracies of Table 1",
         "Hollow: reported, with the reported deviation. Filled: ours, with the deviation over"
         " seeds if there are several. The paper draws bars; marks need no axis from zero.",
-        lambda sheet: draw_dots(sheet, shown),
+        lambda new_canvas: draw_dots(new_canvas, shown),
         frame[fields[:-1]].reset_index(drop=True),
         notes=(*forms.at_scale(evidence, smoke=SAME_DATA), *tables.remarks(frame, COLUMNS)),
         findings=_re_run(frame) if evidence.scale == "paper" else (),
@@ -166,9 +166,9 @@ def _re_run(frame: pd.DataFrame) -> tuple[str, ...]:
     return (f"{text}. {'; '.join(gaps)}." if 0 < len(gaps) <= MAX_NAMED_POINTS else f"{text}.",)
 
 
-def draw_dots(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
+def draw_dots(new_canvas: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw one panel per data set."""
-    canvas, values = sheet(11, 3.8), data.set_index(["row", "column"])
+    canvas, values = new_canvas(11, 3.8), data.set_index(["row", "column"])
     axes = figure_style.panels(canvas, len(ALPHAS), 3)
     for panel, (short, alphas) in zip(axes, ALPHAS.items(), strict=True):
         plots.dots(

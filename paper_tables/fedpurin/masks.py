@@ -160,7 +160,7 @@ def _figure(
         key,
         title,
         what,
-        lambda sheet: draw(sheet, tally),
+        lambda new_canvas: draw(new_canvas, tally),
         data(tally),
         notes=(UNSTATED, SLICES),
         claims=judge(tally, evidence.scale),
@@ -193,9 +193,9 @@ def data(tally: Tally) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["tensor", "who", "entry", "rounds"]]
 
 
-def draw_ridges(sheet: NewCanvas, tally: Tally) -> Canvas:
+def draw_ridges(new_canvas: NewCanvas, tally: Tally) -> Canvas:
     """One ridge plot per tensor."""
-    canvas = sheet(11, 2.9)
+    canvas = new_canvas(11, 2.9)
     tensors = shown(tally.shapes)
     axes = figure_style.panels(canvas, len(tensors), len(tensors), sharey=True)
     for panel, (name, label) in zip(axes, tensors.items(), strict=True):
@@ -211,10 +211,10 @@ def _named(who: str) -> str:
     return "Server" if who == "S" else f"Client {who}"
 
 
-def draw_heat(sheet: NewCanvas, tally: Tally) -> Canvas:
+def draw_heat(new_canvas: NewCanvas, tally: Tally) -> Canvas:
     """One column per tensor, one row per client, the server below."""
     tensors = shown(tally.shapes)
-    canvas = sheet(11, 3.8)
+    canvas = new_canvas(11, 3.8)
     axes = canvas.subplots(len(tally.rows), len(tensors), squeeze=False)
     for column, (name, label) in enumerate(tensors.items()):
         for panel, who, counts in zip(axes[:, column], tally.rows, tally.counts[name], strict=True):

@@ -99,7 +99,7 @@ def fig3(evidence: Evidence) -> Figure:
         (PAPER, "fig3"),
         "Figure 3: accuracy against the number of training images",
         "CIFAR-10, training images per client from few to many; mean over seeds.",
-        lambda sheet: draw_sizes(sheet, data),
+        lambda new_canvas: draw_sizes(new_canvas, data),
         data,
         notes=(
             SIZES_READ,
@@ -137,9 +137,9 @@ def _leaders(data: pd.DataFrame) -> tuple[str, ...]:
     return (f"Highest{runs}: {'; '.join(parts)}.",) if parts else ()
 
 
-def draw_sizes(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
+def draw_sizes(new_canvas: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw one line per method on a logarithmic axis."""
-    canvas = sheet(7.5, 4.6)
+    canvas = new_canvas(7.5, 4.6)
     axes = canvas.subplots()
     plots.curves(axes, data, figure_style.looks(METHODS, OURS), x="images")
     plots.focus(axes, data)
@@ -205,7 +205,7 @@ def fig2_start(evidence: Evidence) -> Figure:
         (PAPER, "fig2-start"),
         "FedSelect's first forty rounds beside Figure 2",
         "CIFAR-10, α = 0.30, the ten clients of Figure 4.",
-        lambda sheet: draw_start(sheet, data),
+        lambda new_canvas: draw_start(new_canvas, data),
         data,
         notes=(
             READING,
@@ -275,11 +275,11 @@ def markers(method: str = OURS) -> pd.DataFrame:
     return pd.DataFrame({"round": rounds, "mean": line.to_numpy()})
 
 
-def draw_start(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
+def draw_start(new_canvas: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw a panel per scoring point, and one of baselines once they have run."""
     points = list(dict.fromkeys([*POINTS.values(), *data["point"]]))
     beside = [name + end for name in BASELINES for end in ("", MARKER)]
-    canvas = sheet(4.75 * len(points), 4.4)
+    canvas = new_canvas(4.75 * len(points), 4.4)
     panels = figure_style.panels(canvas, len(points), len(points), sharey=True)
     for axes, point in zip(panels, points, strict=True):
         lines = data[data["point"] == point]

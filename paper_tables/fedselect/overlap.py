@@ -144,7 +144,7 @@ def fig4(evidence: Evidence) -> Figure:
         "Figure 4: how much the clients' masks overlap",
         "Overlap of the clients' final masks in the last layer on CIFAR-10 for four limits α, as"
         f" printed{', and below it ours' if ours else '; ours has not run'}.",
-        lambda sheet: draw(sheet, printed, ours),
+        lambda new_canvas: draw(new_canvas, printed, ours),
         pd.concat(data, ignore_index=True),
         notes=(
             MEASURE,
@@ -204,11 +204,11 @@ def _judged(printed: Overlap, ours: Sequence[Overlap], scale: str) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def draw(sheet: NewCanvas, printed: list[Overlap], ours: list[Overlap]) -> Canvas:
+def draw(new_canvas: NewCanvas, printed: list[Overlap], ours: list[Overlap]) -> Canvas:
     """Draw a row of squares for the paper and one for our runs, each with its own colour scale:
     the two are not measured alike.
     """
-    canvas = sheet(11.5, 7.2 if ours else 3.9)
+    canvas = new_canvas(11.5, 7.2 if ours else 3.9)
     columns = len(printed)
     rows = [("reported", printed), *([("ours", ours)] if ours else [])]
     squares = figure_style.panels(canvas, columns * len(rows), columns)

@@ -63,7 +63,7 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         (PAPER, name),
         f"Figure {name[3:]}: accuracy against rounds on {DATASETS[short]}",
         f"Lines: mean over seeds. Left against rounds, right against work.{diamond}",
-        lambda sheet: draw_curves(sheet, data, labels, shown),
+        lambda new_canvas: draw_curves(new_canvas, data, labels, shown),
         data,
         notes=(INFERRED, WORK, *scale_note(evidence), *forms.missing(evidence, labels, [short])),
         claims=(*claims(evidence, name, short), stability(runs, short, evidence.scale)),
@@ -91,10 +91,10 @@ def per_round(evidence: Evidence, label: str, short: str) -> float:
 
 
 def draw_curves(
-    sheet: NewCanvas, data: pd.DataFrame, labels: list[str], printed: Mapping[str, float]
+    new_canvas: NewCanvas, data: pd.DataFrame, labels: list[str], printed: Mapping[str, float]
 ) -> Canvas:
     """Draw two panels with one legend."""
-    canvas, styles = sheet(10.5, 4.3), figure_style.looks(labels, OURS)
+    canvas, styles = new_canvas(10.5, 4.3), figure_style.looks(labels, OURS)
     left, right = axes = figure_style.panels(canvas, 2, 2, sharey=True)
     if data.empty:
         for panel in axes:

@@ -51,7 +51,7 @@ def fig2(evidence: Evidence) -> Result:
         key,
         title,
         what,
-        lambda sheet: draw_peers(sheet, data),
+        lambda new_canvas: draw_peers(new_canvas, data),
         data,
         notes=(
             UNSTATED,
@@ -110,9 +110,9 @@ STEP = 0.12
 """Rounds between the circles of a round, most of which have the same accuracy."""
 
 
-def draw_peers(sheet: NewCanvas, data: pd.DataFrame) -> Canvas:
+def draw_peers(new_canvas: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw a panel per selection."""
-    canvas = sheet(9.5, 3.8)
+    canvas = new_canvas(9.5, 3.8)
     axes = figure_style.panels(canvas, 2, 2, sharey=True)
     for panel, (name, title) in zip(axes, SELECTIONS.items(), strict=True):
         peers, own = split(data, name)

@@ -113,7 +113,7 @@ def _figure(
         key,
         title,
         what,
-        lambda sheet: draw(sheet, traces),
+        lambda new_canvas: draw(new_canvas, traces),
         data(traces),
         notes=(f"Drawn from: {traces.run}.", UNSTATED, STABILITY),
         claims=(judge(traces, evidence.scale),),
@@ -168,9 +168,9 @@ def _points(traces: Traces) -> pd.DataFrame:
     )
 
 
-def draw_traces(sheet: NewCanvas, traces: Traces) -> Canvas:
+def draw_traces(new_canvas: NewCanvas, traces: Traces) -> Canvas:
     """Draw trajectories beside a scatter."""
-    canvas = sheet(10, 3.6)
+    canvas = new_canvas(10, 3.6)
     left, right = figure_style.panels(canvas, 2, 2)
     drift = traces.stability[SHOWN]
     marked = {int(drift.argmax()): ("drifts most", 0), int(drift.argmin()): ("drifts least", 1)}
@@ -242,9 +242,9 @@ def labelled_points(traces: Traces) -> pd.DataFrame:
     return _points(traces).assign(label=np.repeat(traces.labels, len(traces.entries)))
 
 
-def draw_stability(sheet: NewCanvas, traces: Traces) -> Canvas:
+def draw_stability(new_canvas: NewCanvas, traces: Traces) -> Canvas:
     """Draw a heat map with a line between classes; dark entries are settled."""
-    canvas = sheet(7.5, 5.2)
+    canvas = new_canvas(7.5, 5.2)
     (panel,) = figure_style.panels(canvas, 1, 1)
     order = np.argsort(traces.labels, kind="stable")
     labels = traces.labels[order]

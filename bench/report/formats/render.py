@@ -91,7 +91,7 @@ def _filled(text: str, width: int) -> str:
 
 def _draw(figure: Figure, stem: Path) -> list[Path]:
     """Draw a figure once. Each canvas writes its own format: `savefig` would draw it again."""
-    canvas = figure.draw(figure_style.sheet)
+    canvas = figure.draw(figure_style.new_canvas)
     if canvas.get_suptitle() == "":
         width = round(TITLE_WIDTH * canvas.get_figwidth())
         says = _filled(figure.findings[0] if figure.findings else figure.title, width)

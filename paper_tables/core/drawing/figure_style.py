@@ -49,7 +49,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def sheet(width: float, height: float) -> Canvas:
+def new_canvas(width: float, height: float) -> Canvas:
     """Return an empty figure that belongs to no window and no global state."""
     figure = Canvas(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

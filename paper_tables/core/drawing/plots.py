@@ -102,7 +102,7 @@ PER_ROW = 4
 
 
 def curve_panels(
-    sheet: Any,
+    new_canvas: Any,
     data: pd.DataFrame,
     titles: Mapping[str, str],
     labels: Sequence[str],
@@ -119,7 +119,7 @@ def curve_panels(
     with_runs = {key for key in titles if (data[by] == key).any()}
     shown = [key for key in titles if key in with_runs] or list(titles)[:1]
     per_row = min(PER_ROW, len(shown))
-    canvas = sheet(max(5.5, 3.4 * per_row), 2.7 * -(-len(shown) // per_row) + 0.8)
+    canvas = new_canvas(max(5.5, 3.4 * per_row), 2.7 * -(-len(shown) // per_row) + 0.8)
     axes = figure_style.panels(canvas, len(shown), per_row)
     for panel, key in zip(axes, shown, strict=True):
         lines = data[data[by] == key]
@@ -259,7 +259,7 @@ def heat_scale(top: float) -> ScalarMappable:
 
 
 def dot_panels(
-    sheet: Any,
+    new_canvas: Any,
     data: pd.DataFrame,
     order: Sequence[str],
     titles: Mapping[str, str],
@@ -273,7 +273,7 @@ def dot_panels(
     the left. A dashed `line` is drawn at the value of one row. `marks` has the legend's words for
     "filled", "hollow" and "cross".
     """
-    canvas = sheet(2 + 2.6 * len(titles), 1.5 + 0.2 * max(6, len(order)))
+    canvas = new_canvas(2 + 2.6 * len(titles), 1.5 + 0.2 * max(6, len(order)))
     axes = figure_style.panels(canvas, len(titles), len(titles), sharey=True)
     axes[0].set_yticks([-index for index in range(len(order))], map(figure_style.literal, order))
     axes[0].set_ylim(-max(1, len(order)) + 0.2, 0.8)

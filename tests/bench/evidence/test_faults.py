@@ -65,7 +65,7 @@ def fails(_: Any) -> Figure:
 
 
 def undrawn(_: Any) -> Figure:
-    def broken(sheet: NewCanvas) -> Canvas:
+    def broken(new_canvas: NewCanvas) -> Canvas:
         raise RuntimeError("no such colour")
 
     return Figure("star-pfl", "table2", "Table 2", "", "smoke", draw=broken)

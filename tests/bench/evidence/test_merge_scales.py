@@ -71,8 +71,8 @@ def curves(scale: str, methods: list[str], rounds: int) -> Figure:
         columns=["label", "round", "mean"],
     )
 
-    def draw(sheet: NewCanvas) -> Canvas:
-        canvas = sheet(4, 3)
+    def draw(new_canvas: NewCanvas) -> Canvas:
+        canvas = new_canvas(4, 3)
         axes = canvas.subplots()
         for label, line in data.groupby("label"):
             axes.plot(line["round"], line["mean"], label=f"{label} {len(line)}")

@@ -188,8 +188,8 @@ def small_figure() -> Figure:
         }
     )
 
-    def draw(sheet: NewCanvas) -> Canvas:
-        canvas = sheet(4, 3)
+    def draw(new_canvas: NewCanvas) -> Canvas:
+        canvas = new_canvas(4, 3)
         (axes,) = figure_style.panels(canvas, 1, 1)
         plots.curves(axes, data, figure_style.looks(["a", "b"]))
         axes.set_xlabel("Round")

@@ -241,7 +241,7 @@ def test_figures_draw_what_their_data_say(evidence: Evidence) -> None:
     """Every row has its line, filled and hollow points are as the data have them."""
     for make in (artefacts.fig1, artefacts.fig2, artefacts.fig3, artefacts.fig4):
         figure = make(evidence)
-        canvas = figure.draw(figure_style.sheet)
+        canvas = figure.draw(figure_style.new_canvas)
         for axes, key in zip(canvas.axes, dict.fromkeys(figure.data["panel"]), strict=False):
             points = figure.data[figure.data["panel"] == key].dropna(subset=["value"])
             drawn = {

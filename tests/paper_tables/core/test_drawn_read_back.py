@@ -24,7 +24,7 @@ LOOKS = figure_style.looks(list(LABELS), "Ours")
 @pytest.fixture
 def axes() -> Axes:
     with figure_style.style():
-        (panel,) = figure_style.panels(figure_style.sheet(5, 4), 1, 1)
+        (panel,) = figure_style.panels(figure_style.new_canvas(5, 4), 1, 1)
     return panel
 
 
@@ -194,7 +194,7 @@ def test_a_legend_of_dots_names_every_mark_and_the_line() -> None:
     marks = {"filled": "chosen", "hollow": "other", "cross": "diverged"}
     with figure_style.style():
         canvas = plots.dot_panels(
-            figure_style.sheet, data, ["x", "y"], {"a": "A"}, marks=marks, line="x"
+            figure_style.new_canvas, data, ["x", "y"], {"a": "A"}, marks=marks, line="x"
         )
     (legend,) = canvas.legends
     assert [text.get_text() for text in legend.get_texts()] == [*marks.values(), "x"]
