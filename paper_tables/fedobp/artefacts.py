@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Result
-from repfl.paper_tables.fedobp import accuracy, convergence, curves, layers, logs, sizes, sweeps
+from repfl.paper_tables.fedobp import (
+    accuracy,
+    convergence,
+    curves,
+    downlink,
+    layers,
+    logs,
+    sizes,
+    sweeps,
+)
 
 ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "table1": sizes.table1,
@@ -19,6 +28,6 @@ ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "fig4": sweeps.fig4,
     "fig5": curves.fig5,
     "fig6": layers.fig6,
-    "fig7": sweeps.fig7,
+    "fig7": downlink.fig7,
     "fig-finetuned": logs.finetuned_figure,
 }
