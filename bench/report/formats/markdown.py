@@ -36,15 +36,15 @@ def markdown(sheet: Sheet) -> str:
         cells = grid[[column.key for column in columns]].to_numpy().tolist()
         lines = [[row, *rest] for row, rest in zip(rows, cells, strict=True) if any(rest)]
         top = [name(sheet.layout.corner), *(name(column.label) for column in columns)]
-        parts += ([f"## {group}"] if group else []) + [_table(top, lines)]
+        parts += ([f"## {group}"] if group else []) + [table(top, lines)]
     if sheet.orders:
         parts.append(
-            _table(ORDERS, [[name(text) for text in formatting.order(o)] for o in sheet.orders])
+            table(ORDERS, [[name(text) for text in formatting.order(o)] for o in sheet.orders])
         )
     if sheet.summary and not sheet.judged:
         head, *lines = [[name(text) for text in line] for line in sheet.summary]
-        table = _table([name(sheet.layout.corner), *head[1:]], lines)
-        parts.append(f"**Statistics over all columns**\n\n{table}\n\n{sheet.tested}")
+        statistics = table([name(sheet.layout.corner), *head[1:]], lines)
+        parts.append(f"**Statistics over all columns**\n\n{statistics}\n\n{sheet.tested}")
     parts += [
         _bullets("Remarks", sheet.remarks),
         _bullets("What our runs show", sheet.findings),
@@ -73,8 +73,9 @@ def name(text: str) -> str:
     return re.sub(r"([\\|<*`])", r"\\\1", " ".join(text.split()))
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 0) -> str:
+    """Return a table whose column `texts` has words, and all others numbers."""
+    lines = [head, ["---" if index == texts else "---:" for index in range(len(head))], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from statistics import median
 
+from repfl.bench.report.formats.markdown import table
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import Book, Sheet
 
@@ -175,9 +176,8 @@ def _table(
     board: Leaderboard, keys: Mapping[str, str], more: Sequence[str], cells: Sequence[list[str]]
 ) -> str:
     """Return a table of some numbers of every line, and further cells."""
-    lines = [[*keys, *more]]
-    lines.append(["---" if name == "Method" else "---:" for name in lines[0]])
-    for line, further in zip(board.lines, cells, strict=True):
-        texts = [line.text(key) if key else line.row for key in keys.values()]
-        lines.append([*texts, *further])
-    return "".join("| " + " | ".join(texts) + " |\n" for texts in lines)
+    rows = [
+        [*(line.text(key) if key else line.row for key in keys.values()), *further]
+        for line, further in zip(board.lines, cells, strict=True)
+    ]
+    return table([*keys, *more], rows, list(keys).index("Method")) + "\n"
