@@ -124,7 +124,7 @@ def _add(
     line = Line(signed, item.column)
     old = next((each for each in committed.cells.get(line.cell, ()) if each.key == line.key), None)
     if old is not None and old.digests != line.digests:
-        if _same_conditions(old.record, signed):
+        if not old.record.origin.unlike(signed.origin):
             result.conflicts.append(_conflict(old.record, signed))
             return True
         old = None
@@ -141,13 +141,6 @@ def _add(
 def _conflict(old: Record, new: Record) -> str:
     text = f"value {old.value} in the line of {old.origin.finished}, {new.value} now"
     return f"cell {new.id[:12]} came out otherwise from the same versions: {text}; not taken"
-
-
-def _same_conditions(old: Record, new: Record) -> bool:
-    """Return whether the same committed versions computed both records in the same way."""
-    then, now = old.origin, new.origin
-    alike = (then.versions, then.chunk) == (now.versions, now.chunk)
-    return alike and not then.dirty and not now.dirty
 
 
 def _improves(old: Line, line: Line) -> bool:

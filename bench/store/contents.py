@@ -194,6 +194,16 @@ class Provenance(Contents):
     def on_gpu(self) -> bool:
         return self.device.startswith("cuda")
 
+    def unlike(self, other: Provenance) -> list[str]:
+        """Return what keeps two runs of a cell from having the same bits; if it is nothing, they
+        must have.
+        """
+        unlike = [name for name in CONDITIONS if getattr(self, name) != getattr(other, name)]
+        return unlike + ["uncommitted changes"] * bool(self.dirty or other.dirty)
+
+
+CONDITIONS = ("versions", "platform", "precision", "chunk", "data")
+"""Provenance that two runs must share to give the same bits."""
 
 NEEDED = ("data", "partition", "seconds", "digests")
 """Provenance that every run with numbers has."""

@@ -19,9 +19,6 @@ from repfl.bench.store.record import FINAL, Record, encode
 from repfl.bench.store.store import Store, stored_result, write_synced
 from repfl.datasets.core.user_paths import real_path
 
-CONDITIONS = ("versions", "platform", "precision", "chunk", "data")
-"""Provenance that two runs must share to give the same bits."""
-
 
 @dataclass
 class Merged:
@@ -118,9 +115,7 @@ def _compare(ours: Record, theirs: Record, other: Store, result: Merged) -> None
     finished = ours.status in FINAL and theirs.status in FINAL
     if not finished or _outcome(ours) == _outcome(theirs):
         return
-    then, now = ours.origin, theirs.origin
-    differing = [name for name in CONDITIONS if getattr(then, name) != getattr(now, name)]
-    differing += ["uncommitted changes"] if then.dirty or now.dirty else []
+    differing = ours.origin.unlike(theirs.origin)
     values = [_value(record) for record in (ours, theirs)]
     name = f"cell {ours.id[:12]} ({ours.cell['method']}, seed {ours.cell['seed']})"
     text = f"{name}: {values[0]} here, {values[1]} in {other.root}"
