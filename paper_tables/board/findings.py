@@ -33,12 +33,15 @@ def leaders(board: Board) -> Iterator[str]:
     leader, ranks = analysis.overall(board.ranked(board.compared))
     if not leader:
         return
-    text = f"{leader} ranks first of {len(ranks)} equally tuned rows"
     frozen = analysis.mean_ranks(board.ranked(board.frozen)).dropna()
     if frozen.empty or frozen.idxmin() == leader:
-        yield text
-    else:
-        yield f"{text}; {frozen.idxmin()} leads the frozen protocol"
+        yield f"{leader} ranks first of {len(ranks)} equally tuned rows"
+        return
+    later = "which was added after the first results" if leader not in frozen else "on its list"
+    yield (
+        f"{frozen.idxmin()} leads the {len(frozen)} rows of the frozen protocol; with the addenda"
+        f" {leader}, {later}, ranks first of {len(ranks)}"
+    )
 
 
 def accuracy(board: Board) -> Iterator[str]:

@@ -62,8 +62,8 @@ def test_the_frozen_protocol_keeps_its_leader_beside_the_rows_that_addenda_added
     later = {"FedBABU": 71.0, "FedBABU, tuned rate": 93.0, "FedAvg + FT, tuned rate": 92.0}
     first, digits = findings.accuracy(board(MEANS | later))
     assert first == (
-        "FedBABU, tuned rate ranks first of 7 equally tuned rows; FedPURIN leads the frozen"
-        " protocol"
+        "FedPURIN leads the 6 rows of the frozen protocol; with the addenda FedBABU, tuned rate,"
+        " which was added after the first results, ranks first of 7"
     )
     assert "frozen protocol: FedPURIN has 85.2 %, the most of 6 rows" in digits
     assert "addenda: FedBABU, tuned rate has 93.0 %, the most of 7 rows" in digits
