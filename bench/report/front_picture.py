@@ -1,17 +1,18 @@
-"""The picture of the front page: every number re-run at full scale, ours against theirs."""
+"""The picture of the front page: every number re-run at full scale, ours minus theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from string import ascii_letters
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from repfl.bench.report import overview
 from repfl.bench.report.numbers import Number
 from repfl.paper_tables.core.drawing import figure_style
-from repfl.paper_tables.core.statistics.verdict import Verdict
+from repfl.paper_tables.core.evidence import STALE
+from repfl.paper_tables.core.statistics.verdict import MARGIN, Verdict
 
 NAME = "front.png"
 
@@ -29,65 +30,60 @@ def write(numbers: Sequence[Number], commit: str, out: Path) -> None:
     draw(points, commit).savefig(out / NAME, dpi=160, metadata={"Software": None})
 
 
+COLOURS = {Verdict.REPRODUCED: "#0a7d4f", Verdict.UNDECIDED: "#6f4fb0", Verdict.DIFFERS: "#b4370f"}
+"""Those of the pages."""
+REACH = (-9.0, 18.0)
+"""Points that are shown; an interval that is longer ends in an arrow."""
+
+
 def draw(shown: Sequence[Number], commit: str) -> Canvas:
-    """Return the picture of some numbers, each once."""
-    printed, filed = overview.apart(shown)
+    """Return the picture of some numbers, a line each: ours minus theirs with its interval."""
+    parts = [part for part in overview.apart(shown) if part]
     with figure_style.style():
-        canvas = figure_style.new_canvas(7.0, 4.6)
-        axes = canvas.subplots()
-        low = min(min(n.printed or 0.0, n.ours or 0.0) for n in shown) - 3
-        axes.plot([low, 100], [low, 100], color="0.6", linewidth=0.8, zorder=1)
-        for group, label, marker, face in (
-            (printed, "accuracy that a paper prints", "o", "#0173b2"),
-            (filed, "value of the authors' logs", "s", "none"),
-        ):
-            for differs in (False, True):
-                points = [n for n in group if (n.verdict == Verdict.DIFFERS) == differs]
-                if differs and not points:
-                    continue
-                colour = "#d55e00" if differs else "#0173b2"
-                axes.scatter(
-                    [n.printed or 0.0 for n in points],
-                    [n.ours or 0.0 for n in points],
-                    marker=marker,
-                    s=26,
-                    facecolor=face if face == "none" else colour,
-                    edgecolor=colour,
-                    linewidth=1.0,
-                    label=f"{label}{': differs' if differs else ''} ({len(points)})",
-                    zorder=3,
-                )
-        differing = sorted(
-            (n for n in shown if n.verdict == Verdict.DIFFERS), key=lambda n: n.ours or 0.0
-        )
-        names = []
-        for place, number in enumerate(differing[: len(ascii_letters)]):
-            letter, row = ascii_letters[place], number.row.partition(",")[0]
-            setting = number.where.replace("; ", ", ")
-            names.append(f"{letter}  {row}, {setting}")
-            axes.annotate(
-                letter,
-                (number.printed or 0.0, number.ours or 0.0),
-                xytext=(-5, 3 if place % 2 else -8),
-                textcoords="offset points",
-                ha="right",
-                fontsize=8,
+        longest = max(map(len, parts))
+        canvas = figure_style.new_canvas(4.3 * len(parts), 0.135 * longest + 1.3)
+        panels = figure_style.panels(canvas, len(parts), len(parts))
+        for axes, part in zip(panels, parts, strict=True):
+            _differences(axes, sorted(part, key=lambda number: number.difference or 0.0))
+            axes.set_ylim(longest - 0.2, -0.8)
+            printed = part[0] in overview.apart(shown)[0]
+            axes.set_title(
+                f"{len(part)} " + ("accuracies in print" if printed else "values of authors' logs"),
+                loc="left",
             )
-        axes.text(
-            0.49, 0.425, "\n".join(names), transform=axes.transAxes, va="top", fontsize=6.8,
-            linespacing=1.25,
-        )  # fmt: skip
-        axes.set(xlabel="theirs, %", ylabel="ours, %", xlim=(low, 100.5), ylim=(low, 100.5))
-        axes.set_title(_title(printed, filed), loc="left")
-        axes.legend(loc="lower right")
-        canvas.supxlabel(
-            f"full-scale runs, {_seeds(shown)}; report of repfl at commit {commit[:12]}",
-            fontsize=7.5,
-            color="0.4",
-            x=0.01,
-            ha="left",
-        )
+        seen = dict.fromkeys(number.verdict for number in shown)
+        for verdict in (each for each in COLOURS if str(each) in seen):
+            panels[0].plot([], [], "o", color=COLOURS[verdict], label=str(verdict))
+        panels[0].plot([], [], "o", mfc="white", color="0.4", label="a run is stale")
+        figure_style.legend_below(canvas, [panels[0]], columns=5)
+        source = f"95 % intervals; {_seeds(shown)}; report of repfl at commit {commit[:12]}"
+        words = f"{_title(*overview.apart(shown))}\n{source}"
+        canvas.suptitle(words, x=0.01, ha="left", fontsize=10)
     return canvas
+
+
+def _differences(axes: Axes, numbers: Sequence[Number]) -> None:
+    """Draw a line per number."""
+    left, right = REACH
+    axes.axvspan(-MARGIN, MARGIN, color="0.92", zorder=0, label="within one point")
+    axes.axvline(0, color="0.6", linewidth=0.8, zorder=1)
+    for place, number in enumerate(numbers):
+        colour, gap = COLOURS[Verdict(number.verdict)], number.difference or 0.0
+        low, high = number.difference_low, number.difference_high
+        if low is not None and high is not None:
+            ends = max(low, left), min(high, right)
+            axes.plot(ends, [place, place], color=colour, linewidth=0.9, zorder=2)
+            for beyond, end, sign in ((low < left, left, "<"), (high > right, right, ">")):
+                if beyond:
+                    axes.plot(end, place, sign, color=colour, markersize=3.5)
+        face = "white" if STALE in number.tier else colour
+        axes.plot(gap, place, "o", color=colour, markerfacecolor=face, markersize=4, zorder=3)
+    names = [f"{n.row.partition(',')[0]}, {n.where.replace('; ', ', ')}" for n in numbers]
+    axes.set_yticks(range(len(numbers)), names, fontsize=6.7)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.set_xticks([-5, 0, 5, 10, 15])
+    axes.set(xlim=(left - 0.5, right + 0.5), xlabel="ours minus theirs, points")
 
 
 def _title(printed: Sequence[Number], filed: Sequence[Number]) -> str:

@@ -40,26 +40,32 @@ LEFT_OUT = [
 ]
 
 
-def test_every_re_run_number_stands_once_at_its_values_in_its_colour() -> None:
+def test_every_re_run_number_is_a_line_with_its_difference_in_its_colour() -> None:
     assert front_picture.shown([*SHOWN, *LEFT_OUT]) == SHOWN
-    (axes,) = front_picture.draw(front_picture.shown([*SHOWN, *LEFT_OUT]), "abc").axes
-    points = {
-        (float(x), float(y), to_hex(each.get_edgecolor()[0]), len(each.get_facecolor()) > 0)
-        for each in axes.collections
-        for x, y in each.get_offsets()
-    }
-    assert axes.get_xlabel().startswith("theirs")  # the first of each pair below
-    assert axes.get_ylabel().startswith("ours")
-    blue, red = "#0173b2", "#d55e00"
-    assert points == {
-        (80.0, 80.5, blue, True),
-        (70.0, 71.5, blue, True),
-        (60.0, 75.0, red, False),
-        (61.0, 62.0, blue, False),
-    }
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert [label.rpartition("(")[2] for label in labels] == ["2)", "1)", "1)"]
-    title = axes.get_title(loc="left")
-    assert title.startswith("Of 2 re-run printed accuracies none differs")
-    assert title.endswith("of 2 logged values 1 do")
-    assert any("FedAvg, CIFAR-10" in text.get_text() for text in axes.texts)
+    canvas = front_picture.draw(front_picture.shown([*SHOWN, *LEFT_OUT]), "abc")
+    green, purple, red = "#0a7d4f", "#6f4fb0", "#b4370f"
+    drawn = []
+    for axes in canvas.axes:
+        marks = [each for each in axes.lines if each.get_marker() == "o" and len(each.get_xdata())]
+        drawn.append([(float(m.get_xdata()[0]), to_hex(m.get_color())) for m in marks])
+        names = [text.get_text() for text in axes.get_yticklabels()]
+        assert names == ["FedAvg, CIFAR-10"] * 2
+        assert axes.get_xlabel().startswith("ours minus theirs")
+    assert drawn == [[(0.5, green), (1.5, purple)], [(1.0, purple), (15.0, red)]]
+    titles = [axes.get_title(loc="left") for axes in canvas.axes]
+    assert titles == ["2 accuracies in print", "2 values of authors' logs"]
+    said = canvas.get_suptitle()
+    assert said.startswith("Of 2 re-run printed accuracies none differs")
+    assert "of 2 logged values 1 do" in said
+    assert "commit abc" in said
+
+
+def test_an_interval_and_a_stale_run_are_shown() -> None:
+    long = number(60.0, 75.0, Verdict.DIFFERS, "table1.csv:9", tier="committed, stale",
+                  difference_low=8.0, difference_high=40.0)  # fmt: skip
+    (axes,) = front_picture.draw([long], "abc").axes
+    ends = [list(map(float, each.get_xdata())) for each in axes.lines if len(each.get_xdata()) == 2]
+    assert [8.0, 18.0] in ends
+    assert any(each.get_marker() == ">" for each in axes.lines)
+    faces = [to_hex(each.get_markerfacecolor()) for each in axes.lines if each.get_marker() == "o"]
+    assert "#ffffff" in faces
