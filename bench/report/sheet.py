@@ -163,7 +163,6 @@ def _lines(data: pd.DataFrame, names: Mapping[str, str]) -> dict[str, dict[str, 
     """Return a figure's curves, if it has any, by the name of their panel."""
     if not {"label", "round", "mean", "column"} <= set(data.columns):
         return {}
-    panel = "short" if "short" in data else "column"
     panels: dict[str, dict[str, list[list[float]]]] = {}
     for cell in data.dropna(subset=["round"]).to_dict("records"):
         kind = str(cell.get("kind") or "")
@@ -172,7 +171,7 @@ def _lines(data: pd.DataFrame, names: Mapping[str, str]) -> dict[str, dict[str, 
         if value is None or not is_number(value):
             continue
         name = f"{cell['label']}{f', {log}' if log else ''}"
-        title = names.get(str(cell[panel]), str(cell[panel]))
+        title = names.get(str(cell["column"]), str(cell["column"]))
         line = panels.setdefault(title, {}).setdefault(name, [])
         line.append([float(cell["round"]), round(float(value), 3)])
     return panels

@@ -175,7 +175,7 @@ def fig5(evidence: Evidence) -> Figure:
         lambda new_canvas: plots.curve_panels(
             new_canvas, shown, titles, list(styles), by="short", styles=styles
         ),
-        data,
+        data.assign(column=data["short"].map(DATASETS)).drop(columns="short"),
         notes=(
             COHORT,
             BESIDE_LOGS,
