@@ -80,7 +80,7 @@ def check(
     model = None if model is None else _registered_model(model)
     settings = _recipes(recipe, grid)
     codes = _contracts(names, promise, model, settings)
-    if not (promise or model or settings) and (not names or reference or _in_gate(names)):
+    if not (promise or model or settings) and _in_gate(names, reference):
         codes.append(_show_regression(gate.check(reference, names, workers, files)))
     return max(codes)
 
@@ -144,11 +144,17 @@ def _registered_model(model: str) -> str:
     return name
 
 
-def _in_gate(names: Sequence[str]) -> bool:
-    """Return whether our reference has these methods; it has none of plug-ins or in wrappers."""
+def _in_gate(names: Sequence[str], reference: Path | None) -> bool:
+    """Return whether a reference has these methods: the user's, or ours, which has all of ours but
+    none of plug-ins or in wrappers.
+    """
     from repfl.bench.grid import plugins
 
-    if any("+" not in name and plugins.origin("method", name) is None for name in names):
+    if (
+        not names
+        or reference
+        or any("+" not in name and plugins.origin("method", name) is None for name in names)
+    ):
         return True
     print(
         "plug-ins and wrappers need no gate; to keep numbers of yours: --accept --reason WHY"

@@ -217,17 +217,19 @@ def select(
         if "" in (getattr(chosen, name) or ()):
             raise UserError(f"--{name} is empty; name one, or leave the option out")
     plugins.load(chosen.plugin or ())
-    selection = Selection(
-        papers=chosen.paper or (),
-        artefacts=chosen.artefact or (),
-        methods=chosen.method or (),
-        datasets=chosen.dataset or (),
-        columns=chosen.column or (),
-        seeds=chosen.seed or (),
-        cells=chosen.cell or (),
-        scale=chosen.scale or "smoke",
-        files=chosen.grid or (),
-    )
+    selectors: dict[str, Any] = {
+        "papers": chosen.paper,
+        "artefacts": chosen.artefact,
+        "methods": chosen.method,
+        "datasets": chosen.dataset,
+        "columns": chosen.column,
+        "seeds": chosen.seed,
+        "cells": chosen.cell,
+        "scale": chosen.scale,
+        "files": chosen.grid,
+    }
+    # of selectors that are not given, the defaults
+    selection = Selection(**{name: value for name, value in selectors.items() if value})
     planned = plan(selection, beside=beside)
     if shard:
         from repfl.bench.run import cost

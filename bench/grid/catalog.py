@@ -160,36 +160,54 @@ def dataset_facts(
         prepared = open_dataset(dataset.name, root)
     except DataError as error:
         problem = str(error) if prepared_path(dataset.name, root).exists() else ""
-    sizes = {split: len(span) for split, span in prepared.splits.items()} if prepared else None
-    return {
-        **{key: getattr(dataset, key) for key in ("name", "title", "homepage", "licence")},
-        "citation": dataset.citation,
-        "classes": list(dataset.classes),
-        "shape": list(dataset.shape),
-        "splits": sizes or dataset.splits,
-        "class_counts": {split: list(counts) for split, counts in (dataset.counts or {}).items()},
-        "fingerprints": prepared.fingerprints if prepared else dataset.fingerprints,
-        "editions": [edition.name for edition in dataset.editions],
-        "edition": prepared.edition if prepared else None,
-        "norms": {name: asdict(norm) for name, norm in dataset.norms.items()},
-        "groups": list(dataset.groups),
-        "present": prepared is not None,
-        "verified": _verified(dataset, prepared),
-        "bytes": prepared.path.stat().st_size if prepared and prepared.path else 0,
-        "download_bytes": dataset.size,
-        "path": str(prepared.path) if prepared and prepared.path else None,
+    facts = _published_facts(dataset) | (_prepared_facts(dataset, prepared) if prepared else {})
+    return facts | {
         "needed_by": list(needed_by),
         "how": "" if prepared else how_to_get(dataset),
         "note": problem or dataset.manual,
     }
 
 
-def _verified(dataset: Dataset, prepared: Prepared | None) -> str:
+def _published_facts(dataset: Dataset) -> dict[str, Any]:
+    """Return what is published about a data set, as if it were not here."""
+    return {
+        **{key: getattr(dataset, key) for key in ("name", "title", "homepage", "licence")},
+        "citation": dataset.citation,
+        "classes": list(dataset.classes),
+        "shape": list(dataset.shape),
+        "splits": dataset.splits,
+        "class_counts": {split: list(counts) for split, counts in (dataset.counts or {}).items()},
+        "fingerprints": dataset.fingerprints,
+        "editions": [edition.name for edition in dataset.editions],
+        "edition": None,
+        "norms": {name: asdict(norm) for name, norm in dataset.norms.items()},
+        "groups": list(dataset.groups),
+        "present": False,
+        "verified": "absent",
+        "bytes": 0,
+        "download_bytes": dataset.size,
+        "path": None,
+    }
+
+
+def _prepared_facts(dataset: Dataset, prepared: Prepared) -> dict[str, Any]:
+    """Return those of the facts that are others if a data set is here."""
+    facts = {
+        "splits": {split: len(span) for split, span in prepared.splits.items()},
+        "fingerprints": prepared.fingerprints,
+        "edition": prepared.edition,
+        "present": True,
+        "verified": _verified(dataset, prepared),
+    }
+    if (path := prepared.path) is None:
+        return facts
+    return facts | {"path": str(path), "bytes": path.stat().st_size}
+
+
+def _verified(dataset: Dataset, prepared: Prepared) -> str:
     """Return how the fingerprints taken when a data set was prepared compare with published ones:
-    absent, recorded (nothing is published), published (equal) or different.
+    recorded (nothing is published), published (equal) or different.
     """
-    if prepared is None:
-        return "absent"
     by_edition = {edition.name: edition.fingerprints for edition in dataset.editions}
     published = by_edition.get(prepared.edition)
     if not published:

@@ -87,21 +87,14 @@ def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
     """
     if selection.scale not in SCALES:
         raise unknown("scale", selection.scale, SCALES)
-    specs = [
-        (name, options_of(hyperparameters(name, hp), hp))
-        for name, hp in map(parse_spec, selection.methods)
-    ]
+    specs = [_spec(text) for text in selection.methods]
     planned = _all_cells(selection)
     if not planned:
         raise UserError(
             f"{selection} has no cells at scale {selection.scale}; `repfl list artefacts` lists"
             " what there is"
         )
-    selected = [
-        item
-        for item in planned
-        if not specs or any(matches(item.cell, name, hp) for name, hp in specs)
-    ]
+    selected = [item for item in planned if not specs or _matches_any(item.cell, specs)]
     added: list[Planned] = []
     if selection.papers or selection.artefacts or selection.files:
         added = list(_extra_rows(planned, selected, specs))
@@ -204,6 +197,16 @@ def _ending(item: Planned, planned: Sequence[Planned]) -> str:
     return min(ends, key=len, default="")
 
 
+def _spec(text: str) -> Spec:
+    """Return a method, and the validated options that a selector gives of it."""
+    name, hp = parse_spec(text)
+    return name, options_of(hyperparameters(name, hp), hp)
+
+
+def _matches_any(cell: Cell, specs: Sequence[Spec]) -> bool:
+    return any(matches(cell, name, hp) for name, hp in specs)
+
+
 def matches(cell: Cell, name: str, hp: Mapping[str, Any]) -> bool:
     """Return whether a cell is of a method with these options."""
     if cell.method != name:
@@ -243,6 +246,13 @@ def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
                 raise _no_match(option, str(value), items, names, selection)
         pairs = zip(items, named, strict=True)
         items = [item for item, each in pairs if not chosen or chosen & each]
+    return _with_ids(items, selection)
+
+
+def _with_ids(items: list[Planned], selection: Selection) -> list[Planned]:
+    """Return the cells whose ids start as the selection says; all if it says nothing. One without
+    a match raises an error that names the scales that have it.
+    """
     for prefix in selection.cells:
         if not any(item.cell.id.startswith(prefix) for item in items):
             others = (replace(selection, scale=scale) for scale in SCALES)

@@ -245,6 +245,20 @@ def _arrays(name: str, split: str, part: Split, shape: Shape, vocabulary: int = 
     where = f"{name} {split}"
     if inputs is None or labels is None or len(inputs) != len(labels):
         raise DataError(f"{where}: needs as many labels as inputs")
+    _refuse_labels(where, labels)
+    for side in sides:
+        if side is not None and (side.shape != (len(labels),) or side.dtype.kind not in "iu"):
+            raise DataError(f"{where}: groups and source ids are one integer per sample")
+    if vocabulary:
+        inputs = _tokens(where, inputs, shape[0], vocabulary)
+    else:
+        inputs = (_features if len(shape) < 3 else _images)(where, inputs, shape)
+    integers = [None if side is None else side.astype(np.int64) for side in sides]
+    return Arrays(inputs, labels.reshape(-1).astype(np.int64), *integers)
+
+
+def _refuse_labels(where: str, labels: np.ndarray) -> None:
+    """Refuse labels that are not one class per sample."""
     if not np.issubdtype(labels.dtype, np.integer):
         raise DataError(
             f"{where}: labels are {labels.dtype}, not integers from 0; every sample has one class,"
@@ -255,21 +269,15 @@ def _arrays(name: str, split: str, part: Split, shape: Shape, vocabulary: int = 
             f"{where}: labels are {list(labels.shape)}, not one integer per sample; several labels"
             " of a sample, or a label per token, are not supported: give each prediction a sample"
         )
-    for side in sides:
-        if side is not None and (side.shape != (len(labels),) or side.dtype.kind not in "iu"):
-            raise DataError(f"{where}: groups and source ids are one integer per sample")
-    if vocabulary:
-        inputs = _tokens(where, inputs, shape[0], vocabulary)
-    elif len(shape) < 3:
-        inputs = _features(where, inputs, shape)
-    elif inputs.dtype != np.uint8 or inputs.ndim not in (3, 4):
+
+
+def _images(where: str, inputs: np.ndarray, shape: Shape) -> np.ndarray:
+    """Return images [n, H, W] or [n, H, W, C] with channels."""
+    if inputs.dtype != np.uint8 or inputs.ndim not in (3, 4):
         raise DataError(
             f"{where}: images are {inputs.dtype} {list(inputs.shape)}, not uint8 [n, H, W, C]"
         )
-    elif inputs.ndim == 3:
-        inputs = inputs[..., None]
-    integers = [None if side is None else side.astype(np.int64) for side in sides]
-    return Arrays(inputs, labels.reshape(-1).astype(np.int64), *integers)
+    return inputs[..., None] if inputs.ndim == 3 else inputs
 
 
 def _features(where: str, inputs: np.ndarray, shape: Shape) -> np.ndarray:
