@@ -74,7 +74,7 @@ class Federation:
         self.model, self.data = model.at(self.device, dtype), data.to(self.device, dtype)
         self.params, self.recipe, self.protocol = self.model.params, recipe, recipe.training
         self.rounds = self.protocol.rounds
-        self._rates = learning_rates(self.protocol)
+        self._rates = learning_rates(self.protocol) if self.protocol.scheduler else []
         self.N, self.D, self.classes = data.clients, self.params.size, data.classes
         self.communicated = self.params.learnable | (self.protocol.buffers == "global")
         self.round = 0
@@ -120,7 +120,9 @@ class Federation:
     @property
     def lr(self) -> float:
         """The protocol's learning rate in this round."""
-        return self._rates[max(self.round - 1, 0)]
+        done = max(self.round - 1, 0)
+        decayed = self.protocol.lr * self.protocol.lr_decay**done
+        return self._rates[done] if self._rates else decayed
 
     @property
     def n_train(self) -> Tensor:

@@ -72,9 +72,7 @@ def options_of(cls: type) -> list[str]:
 
 
 def learning_rates(training: Any) -> list[float]:
-    """Return the learning rate of every round, by the recipe's schedule or else its decay."""
-    if not training.scheduler:
-        return [training.lr * training.lr_decay**done for done in range(training.rounds)]
+    """Return the learning rate of every round under a recipe's schedule."""
     optimiser = Optimiser.of(training).build([torch.zeros(2, device="cpu")])
     chosen = training.scheduler
     schedule = SCHEDULERS[chosen.name](optimiser, **chosen.options)
