@@ -51,7 +51,8 @@ def compose(name: str, inner: Entry) -> Entry:
         raise MethodError(
             f"method {name!r}: {inner.name} has no server; wrappers are for methods with one"
         )
-    if outer.messages_only and methods()[name.partition("+")[0]].sends == "nothing":
+    # what a method sends comes first, then what wrappers do with it
+    if outer.messages_only and inner.sends.partition(";")[0] == "nothing":
         raise MethodError(
             f"method {name!r}: {inner.name} sends nothing, and {outer.name} changes only what is"
             f" sent; did you mean {inner.name}?"
