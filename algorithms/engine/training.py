@@ -168,11 +168,11 @@ class Trainer:
                 _, collected = steps(key, part_of(body, group), feed)
                 for at, k in enumerate(group):
                     out.collect(rows[k], {name: r[at] for name, r in collected.items()})
-                    if out.epochs is not None and plans[k].ends_epoch(done):
-                        tensors = {n: t[k] for n, t in state["params/params"].items()}
-                        out.keep_epoch(rows[k], plans[k].epoch[done], tensors)
+            for k in _ending_epoch(plans, done) if out.epochs is not None else ():
+                tensors = _take(state, k)["params/params"]
+                out.keep_epoch(rows[k], plans[k].epoch[done], tensors)
         for k, row in enumerate(rows):
-            result = {kind: {n: t[k] for n, t in named.items()} for kind, named in state.items()}
+            result = _take(state, k)
             out.finish(row, result, result[LAST_GRAD])
 
     def _steps(
@@ -193,6 +193,11 @@ def _by_size(plans: Sequence[Plan], done: int) -> list[tuple[tuple[int, ...], in
     return [(tuple(group), size) for size, group in groups.items()]
 
 
+def _ending_epoch(plans: Sequence[Plan], done: int) -> list[int]:
+    """Return the clients whose epoch ends with this step."""
+    return [k for k, plan in enumerate(plans) if len(plan.index) > done and plan.ends_epoch(done)]
+
+
 def _place(group: tuple[int, ...], device: torch.device) -> Tensor | slice:
     """Return the group as an index; as a slice, which needs no copy, if it is contiguous."""
     if group == tuple(range(group[0], group[-1] + 1)):
@@ -200,7 +205,7 @@ def _place(group: tuple[int, ...], device: torch.device) -> Tensor | slice:
     return to_device(torch.tensor(group), device)
 
 
-def _take(state: ClientState, place: Tensor | slice) -> ClientState:
+def _take(state: ClientState, place: Tensor | slice | int) -> ClientState:
     return {kind: {n: t[place] for n, t in named.items()} for kind, named in state.items()}
 
 

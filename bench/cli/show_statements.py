@@ -30,22 +30,20 @@ def statement(
     from repfl.bench.report import show_text
     from repfl.bench.store.store import Store
 
-    options = plugins or (), results
-    grid_files = files() | {paper_of(path): path for path in grids or ()}
+    options, own = (plugins or (), results), {paper_of(path): path for path in grids or ()}
     paper, _, artefact = name.partition("/")
-    if paper in grid_files and artefact in read(grid_files[paper]).file.artefacts:
-        scale = scale or ("smoke" if paper not in files() else "paper")
+    of_suite, path = paper in files(), (files() | own).get(paper)
+    if path is not None and artefact in read(path).file.artefacts:
+        scale = scale or ("paper" if of_suite else "smoke")
         chosen = Chosen(artefact=[name], scale=scale, grid=list(grids or ()))
         with waiting("reading trials"):
             trials = choices(chosen, results)
         if trials is not None:
             # a paper of the suite has numbers and claims beside its trials
-            numbers = (
-                _lines(name, *options) if paper in files() and show_text.has_content(name) else []
-            )
+            numbers = _lines(name, *options) if of_suite and show_text.has_content(name) else []
             return _show_trials(*trials, numbers, as_json)
-    if paper in grid_files and paper not in files():
-        values = f"`repfl report --grid {grid_files[paper]}{again(plugins or (), Store(results))}`"
+    if path is not None and not of_suite:
+        values = f"`repfl report --grid {path}{again(options[0], Store(results))}`"
         raise UserError(f"{name}: a grid of your own has no published numbers; {values} has yours")
     lines = _lines(name, *options)
     print_json(lines) if as_json else print("\n".join(lines))
