@@ -114,7 +114,8 @@ def cells(name: str, method: Entry, path: Path, lines: tuple[int, int]) -> list[
     own, papers = PAGE.parent / f"{path.stem}.md", ROOT / "paper_tables" / path.stem / "README.md"
     page = next((page for page in (own, papers) if page.exists()), None)
     codes = [
-        f"{line['code']} at {line['commit']} ({line['tolerance']})"
+        f"{line['code']} at {line['commit']}"
+        f"{line['what'] and ', '}{line['what']} ({line['tolerance']})"
         for line in published_code()
         if line["method"] == name
     ]
