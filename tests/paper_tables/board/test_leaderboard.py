@@ -100,6 +100,9 @@ def test_the_page_has_what_people_wrote_of_the_committed_board() -> None:
     assert headings == ["## Findings", "## What persons say that images do not"]
 
 
+SETTINGS = ("fmnist-dir", "cifar10-shards", "har-persons")
+
+
 def test_the_page_says_from_which_difference_on_two_rows_are_told_apart(tmp_path: Path) -> None:
     planned = plan(Selection(artefacts=["board/table1"], scale="paper"))
     (table,) = make(planned, Records(Store(tmp_path / "none"))).results
@@ -107,7 +110,13 @@ def test_the_page_says_from_which_difference_on_two_rows_are_told_apart(tmp_path
     minus = table.frame[table.frame["column"].str.contains("/minus ")]
     settings = minus["column"].str.partition("/")[0]
     least = ((minus["high"] - minus["low"]) / 2).groupby(settings).min()
-    points = [f"{least[name]:.1f}" for name in ("fmnist-dir", "cifar10-shards", "har-persons")]
+    points = [f"{least[name]:.1f}" for name in SETTINGS]
     page = " ".join((folder("board") / "README.md").read_text("utf-8").split())
     said = "from about {} points on Fashion-MNIST, {} on CIFAR-10 and {} on 30 persons"
     assert said.format(*points) in page
+    scores = table.frame[table.frame["column"].str.endswith("/accuracy")]
+    settings = scores["column"].str.partition("/")[0]
+    wide = ((scores["high"] - scores["low"]) / 2).groupby(settings).agg(["min", "max"])
+    spans = [f"{wide['min'][name]:.1f} to {wide['max'][name]:.1f}" for name in SETTINGS]
+    said = "is {} points on Fashion-MNIST, {} on CIFAR-10 and {} on 30 persons"
+    assert said.format(*spans) in page
