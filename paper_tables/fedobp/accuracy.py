@@ -100,7 +100,7 @@ WHY = {
     ),
     ("FedOBP, momentum 0.7, 100 rounds", key("cifar10")): (
         "Cause unknown: accuracy rises fast in these rounds, and no log has its initial values"
-        " and batches; the authors' client class agrees with ours (README, What is reproduced)"
+        " and batches; the authors' client class agrees with ours (README, What agrees)"
     ),
 }
 """Reasons of numbers that differ."""
