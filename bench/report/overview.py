@@ -149,13 +149,26 @@ class Summary:
         return {name: states[name] for name in CLAIMS}
 
     @property
+    def agreeing(self) -> int:
+        """Count the undecided claims that hold in the paper's own numbers."""
+        return sum(c.state == State.OPEN and bool(c.printed) for _, c in self.claims if not c.ours)
+
+    @property
     def standing(self) -> str:
         """Return in a sentence which of the paper's claims survive; empty if it has none."""
         counts = self.claim_counts
         if not (total := sum(counts.values())):
             return ""
-        words = zip(counts.values(), IN_WORDS, strict=True)
-        parts = ", ".join(f"{n} {one if n == 1 else many}" for n, (one, many) in words if n)
+        words = zip(counts.items(), IN_WORDS, strict=True)
+        verb = "agrees" if self.agreeing == 1 else "agree"
+        agreeing = (
+            f" ({self.agreeing} {verb} with the paper's own numbers)" if self.agreeing else ""
+        )
+        parts = ", ".join(
+            f"{n} {one if n == 1 else many}{agreeing if state == State.OPEN else ''}"
+            for (state, n), (one, many) in words
+            if n
+        )
         decided = total - counts[State.OPEN] - counts[State.SETTING]
         start = "" if decided else "nothing is decided yet; "
         return f"{self.name}: {start}of {_count(total, 'claim')} {parts}."

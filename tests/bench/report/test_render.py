@@ -110,10 +110,13 @@ def test_summaries_count_verdicts_and_claims() -> None:
     assert {name: n for name, n in tally.verdicts.items() if n} == {
         "reproduced": 1, "differs": 1, "undecided": 6, "not measured": 1,
     }  # fmt: skip
-    assert first.standing == "A paper: of 3 claims 1 holds, 1 does not hold, 1 is undecided."
+    agree = "(1 agrees with the paper's own numbers)"
+    assert (
+        first.standing == f"A paper: of 3 claims 1 holds, 1 does not hold, 1 is undecided {agree}."
+    )
     undecided = [replace(claim, state=State.OPEN) for _, claim in first.claims]
     none = replace(first, sheets=(replace(first.sheets[0], claims=tuple(undecided)),))
-    assert none.standing == "A paper: nothing is decided yet; of 3 claims 3 are undecided."
+    assert none.standing == f"A paper: nothing is decided yet; of 3 claims 3 are undecided {agree}."
     assert second.standing == ""
     assert (len(second.numbers), second.published) == (0, 0)
     # whatever becomes of log values, the printed numbers keep their own outcome
