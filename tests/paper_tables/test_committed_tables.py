@@ -58,6 +58,7 @@ def test_tables_in_the_repository_are_those_of_the_committed_runs(paper: str) ->
 # -- answers that quote them -----------------------------------------------------------------------
 
 ROOT = Path(__file__).parents[2] / "paper_tables"
+README = ROOT.parent / "README.md"
 QUESTIONS = " ".join((ROOT / "QUESTIONS.md").read_text().split())
 COMPUTED = "How many seeds"
 """The question whose answer is computed below."""
@@ -113,6 +114,21 @@ def test_the_runs_behind_verdicts_are_counted(
         if number.difference_low is not None and number.difference_high is not None:
             halves[number.seeds].append((number.difference_high - number.difference_low) / 2)
     one, low, high = median(halves[1]), min(halves[2]), max(halves[2])
+    # the paper that prints a deviation has intervals of its own
+    own = [half for half in sorted(halves[1]) if abs(half - one) > 0.1]
+    assert "intervals of their own, {:.2f} and {:.2f} to either side".format(*own) in QUESTIONS
+    accuracies = len({number.runs for number in printed})
+    assert f"they are {accuracies} accuracies" in QUESTIONS
+    early = sum(number.artefact.startswith("table") for number in logged)
+    first = [" ".join(page.read_text().split()) for page in (ROOT / "RESULTS.md", README)]
+    for text in first:
+        assert f"({accuracies} accuracies, one" in text
+        assert f"as {seeds[1]} of the {len(printed)} have, only a difference above about" in text
+        assert f"above about {one + 1:.0f} points (FedOBP)" in text
+    assert (
+        f"({early} after the first 100 of 400 rounds, {len(logged) - early} points of" in first[0]
+    )
+    assert f"({early} after 100 of 400 rounds)" in first[1]
     assert (
         f"With one run most intervals of printed numbers reach {one:.2f} points to either side, so"
         " that a difference"
@@ -122,7 +138,7 @@ def test_the_runs_behind_verdicts_are_counted(
     stale = sum(number.stale and number.verdict == Verdict.REPRODUCED for number in printed)
     assert stale == 3
     assert "Three of the seven are marked *(stale)*" in QUESTIONS
-    for page in (ROOT / "RESULTS.md", ROOT.parent / "README.md"):
+    for page in (ROOT / "RESULTS.md", README):
         text = re.sub(r"\[(\w+)\]\([^)]*\)", r"\1", page.read_text())
         assert f"reproduced ({stale} with stale runs)" in " ".join(text.split())
     in_print, filed = (sum(s.origins[side] for s in summaries) for side in (0, 1))
