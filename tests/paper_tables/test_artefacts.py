@@ -15,7 +15,7 @@ import pytest
 from repfl.bench.grid.grid import printed, read
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import cost
-from repfl.paper_tables.core.drawing.figure_style import sheet, style
+from repfl.paper_tables.core.drawing.figure_style import new_canvas, style
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, State, Table
 from tests.paper_tables.papers import PAPERS
 from tests.paper_tables.planned import Paper, as_table, planned
@@ -93,7 +93,7 @@ def reasons(result: Result) -> list[str]:
 
 def draw(figure: Figure) -> Any:
     with style():
-        return figure.draw(sheet)
+        return figure.draw(new_canvas)
 
 
 def test_these_are_all_papers_that_print_numbers() -> None:

@@ -7,7 +7,7 @@ from math import isnan
 import pandas as pd
 import pytest
 
-from repfl.paper_tables.core.drawing.figure_style import sheet, style
+from repfl.paper_tables.core.drawing.figure_style import new_canvas, style
 from repfl.paper_tables.core.result import Figure, State
 from repfl.paper_tables.pfeddst import settings, speed
 from repfl.paper_tables.pfeddst.curves import per_round
@@ -22,7 +22,7 @@ def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() ->
     told = [c.state for c in found.claims if "peers chosen" in c.text or "own model" in c.text]
     assert told == [State.OPEN] * 3
     with style():
-        found.draw(sheet)
+        found.draw(new_canvas)
 
 
 # -- table 2 ---------------------------------------------------------------------------------------
