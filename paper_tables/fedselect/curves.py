@@ -279,7 +279,7 @@ def draw_start(new_canvas: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw a panel per scoring point, and one of baselines once they have run."""
     points = list(dict.fromkeys([*POINTS.values(), *data["point"]]))
     beside = [name + end for name in BASELINES for end in ("", MARKER)]
-    canvas = new_canvas(4.75 * len(points), 4.4)
+    canvas = new_canvas(9.5, 4.4)
     panels = figure_style.panels(canvas, len(points), len(points), sharey=True)
     for axes, point in zip(panels, points, strict=True):
         lines = data[data["point"] == point]
