@@ -204,7 +204,7 @@ def test_what_is_said_of_fedobp_is_what_was_counted(fedobp: tuple[Result, ...]) 
     start = f"Of {sum(counts)} re-run accuracies {reproduced} are reproduced, {undecided} undecided"
     assert grids.read(grids.files()["fedobp"]).file.about.startswith(f"{start}, none differs.")
     claims = {c.id: c for result in fedobp for c in result.claims}
-    counted = r"(\d+) of (\d+) comparisons \((\d+)"
+    counted = r"(\d+) of (\d+) comparisons are as stated \((\d+)"
     ((run, ahead, rest),) = re.findall(counted, claims["best-in-table3"].why)
     assert run == ahead
     about = grids.read(grids.files()["fedobp"]).file.about

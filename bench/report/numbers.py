@@ -16,7 +16,7 @@ import pandas as pd
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import addressed, slug
 from repfl.paper_tables.core.result import CELL_FIELDS, Figure, Result, Table
-from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED
+from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
 COLUMNS = {
     "paper": "the paper, or a grid of your own",
@@ -38,7 +38,8 @@ COLUMNS = {
     "difference": "ours minus printed",
     "difference_low": "lower end of its 95 % interval",
     "difference_high": "its upper end",
-    "verdict": "reproduced, differs, undecided, not comparable or not measured",
+    "verdict": "reproduced, differs, undecided, not comparable or not measured; pages say matches"
+    " for reproduced if nothing was trained",
     "mark": "what stands beside the verdict",
     "kind": "trained, logged, or one that needs no training",
     "basis": "what the verdict rests on",
@@ -54,6 +55,16 @@ COLUMNS = {
     "printed_mark": "the same among the printed numbers",
 }
 """The columns, and what they mean."""
+
+
+MAX_WIDTH = 20.0
+"""Points; a wider interval is not shown: its two runs do not tell how noisy they are."""
+MATCHES = "matches"
+
+
+def in_words(verdict: str, is_trained: bool) -> str:
+    """Return a verdict as readers see it: nothing is *reproduced* if nothing was trained."""
+    return MATCHES if verdict == Verdict.REPRODUCED and not is_trained else verdict
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,15 @@ class Number:
             return ""
         low, high = _or_nan(self.difference_low), _or_nan(self.difference_high)
         interval = formatting.between(low, high, self.digits, " [{}, {}]")
+        if self.has_wide_interval:
+            interval = " [too few runs for an interval]"
         return formatting.signed(self.difference, self.digits) + interval
+
+    @property
+    def has_wide_interval(self) -> bool:
+        """Whether the interval of the difference is too wide to say anything."""
+        width = _or_nan(self.difference_high) - _or_nan(self.difference_low)
+        return self.in_percent and width > MAX_WIDTH
 
     @property
     def evidence(self) -> list[str]:
@@ -158,8 +177,12 @@ class Number:
         return "stale" in self.tier and self.verdict not in UNJUDGED | {""}
 
     @property
+    def verdict_text(self) -> str:
+        return in_words(self.verdict, self.kind not in EXACT)
+
+    @property
     def verdict_with_mark(self) -> str:
-        return " · ".join(filter(None, (self.verdict + " (stale)" * self.stale, self.mark)))
+        return " · ".join(filter(None, (self.verdict_text + " (stale)" * self.stale, self.mark)))
 
 
 def frame(numbers: Iterable[Number]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repfl.bench.report.numbers import Number
+from repfl.bench.report.numbers import MATCHES, Number, in_words
 from repfl.bench.report.sheet import Sheet
 from repfl.paper_tables.core.number_rule import is_number, is_printed, split
 from repfl.paper_tables.core.result import Claim, State
@@ -41,12 +41,15 @@ IN_WORDS = (
 """What one claim of a state does, and what several do."""
 
 
+COMPUTED = "computed"
 ORIGINS = ("in print", "of the authors' files")
 """Where numbers stand: counted apart, everywhere."""
 
 
 def state(verdict: str) -> str:
     """Return the class of a verdict; a published range without a value is not measured."""
+    if verdict == MATCHES:
+        verdict = Verdict.REPRODUCED
     return STATES.get(verdict, STATES[str(Verdict.MISSING)])[0]
 
 
@@ -66,7 +69,8 @@ def dots(sheet: Sheet) -> list[Dot]:
             number.verdict,
             f"{sheet.page}#{number.id}",
             f"{number.row}, {number.where}: {_reported(number)} {number.printed_text}, "
-            + (f"ours {number.ours_text}, {number.verdict}" if number.measured else "not measured"),
+            + (f"ours {number.ours_text}, " if number.measured else "")
+            + number.verdict_text,
         )
         for number in sheet.printed
         if is_number(number.kind)
@@ -182,7 +186,7 @@ class Summary:
     def tally(self) -> list[Tally]:
         """Return the numbers by what they need and where they stand, with their verdicts."""
         trained = [n for n in self.numbers if n.kind and n.kind not in EXACT]
-        groups = [("computed", [n for n in self.numbers if n.kind in EXACT])]
+        groups = [(COMPUTED, [n for n in self.numbers if n.kind in EXACT])]
         groups += zip((f"trained, {name}" for name in ORIGINS), apart(trained), strict=True)
         return [Tally.of(what, numbers) for what, numbers in groups if numbers]
 
@@ -195,7 +199,7 @@ class Summary:
         for name, numbers in zip(ORIGINS, apart(self.numbers), strict=True):
             given = Counter((number.verdict, number.kind not in EXACT) for number in numbers)
             parts = [
-                (str(verdict), trains, given[str(verdict), trains])
+                (in_words(str(verdict), trains), trains, given[str(verdict), trains])
                 for verdict in Verdict
                 for trains in (False, True)
                 if given[str(verdict), trains]
@@ -221,6 +225,9 @@ class Tally:
     """How many of the numbers that were re-run at full scale rest on one run."""
     stale: Mapping[str, int]
     """By verdict, how many rest on a run of an earlier version."""
+
+    def word(self, verdict: str) -> str:
+        return in_words(verdict, self.what != COMPUTED)
 
     @classmethod
     def of(cls, what: str, numbers: Sequence[Number]) -> Tally:

@@ -97,8 +97,9 @@ def _claim_lines(result: Result, claim: Claim, again: str) -> Iterator[str]:
     """Yield a claim at one scale, and the command that repeats its runs."""
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
     yield f"  {claim.text} ({claim.place}; in our words)"
-    printed = "; in the paper's own numbers: holds" if claim.printed else ""
-    yield f"  {claim.state}{printed}"
+    yield f"  {claim.state}"
+    if claim.in_print:
+        yield f"  {claim.in_print}"
     yield f"  {claim.why}"
     if claim.sources:
         yield f"  stated in published/: {', '.join(claim.sources)}"
@@ -123,8 +124,8 @@ def _find_artefact(result: Result, rest: str, names: dict[str, None], again: str
     if numbers or result.claims:
         yield f"{result.key} at the {result.scale} scale"
         for number in numbers:
-            label = f"{number.row}, {number.where}"
-            yield f"  {result.paper}/{number.source}  {label}: {_figures(number)}, {number.verdict}"
+            label = f"{number.row}, {number.where}: {_figures(number)}, {number.verdict_text}"
+            yield f"  {result.paper}/{number.source}  {label}"
         for claim in result.claims:
             yield f"  {result.paper}/{claim.id}: {claim.text} ({claim.state})"
 
@@ -139,8 +140,8 @@ def _number_lines(result: Result, number: Number, again: str) -> Iterator[str]:
     yield f"{result.paper}/{number.source} at the {result.scale} scale ({result.key})"
     yield f"  {number.row}, {number.where}: {_figures(number)}"
     gap = f" {number.difference_text}" if number.difference_text else ""
-    how = "; see bench/STATISTICS.md" if gap else ""
-    yield f"  {number.verdict} ({number.kind}){gap}: {number.basis or 'no number of ours'}{how}"
+    basis = f"{number.basis or 'no number of ours'}{'; see bench/STATISTICS.md' if gap else ''}"
+    yield f"  {number.verdict_text} ({number.kind}){gap}: {basis}"
     if number.runs:
         yield f"  cells: {' '.join(each[:12] for each in number.runs)} (`repfl show CELL`)"
     yield from _commands(result, again, number)

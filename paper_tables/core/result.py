@@ -68,13 +68,21 @@ class Claim:
         return self.state in (State.HOLDS, State.FAILS, State.CONTRADICTED)
 
     @property
+    def in_print(self) -> str:
+        """Whether it holds in the paper's own numbers, unless the state says so."""
+        if self.printed is None or self.state == State.CONTRADICTED:
+            return ""
+        return f"In the paper's own numbers it {'holds' if self.printed else 'does not hold'}"
+
+    @property
     def line(self) -> str:
         """Everything in one line."""
         prefix = "Our own check: " if self.ours else ""
         why = f"{self.why[:1].upper()}{self.why[1:]}"
         if self.scale != "paper" and self.why.startswith("ours"):
             why = f"Reduced run: {self.why}"
-        return f"{prefix}{self.text} ({self.place}): {self.state}. {why}. ({self.id})"
+        parts = ". ".join(filter(None, (str(self.state), self.in_print, why)))
+        return f"{prefix}{self.text} ({self.place}): {parts}. ({self.id})"
 
 
 def claim(

@@ -139,9 +139,9 @@ SAGITTAL_SLIP = (
 NOTES = (
     (
         "Comm: the paper calls it the average of each client and writes MB. Its FedAvg and FedBN"
-        " values are MiB (2^20 bytes), summed over the 20 clients, upload only, BN statistics"
-        " included, masks not (README, 14). So counted here; the wire columns are per client, with"
-        " masks."
+        " values equal the sum over the 20 clients in MiB (2^20 bytes), upload only, BN statistics"
+        " included, masks not; that this is what it counts is inferred (README, 14). So counted"
+        " here; the wire columns are per client, with masks."
     ),
     (
         "FLOPs: two operations per multiplication of LeNet-5 (281,724 per image), forward, back to"

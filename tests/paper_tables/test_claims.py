@@ -22,6 +22,27 @@ from repfl.paper_tables.core.result import Claim, State, claim
 from repfl.paper_tables.core.statistics.seeds import SeedResult
 
 
+def test_a_line_says_what_holds_in_print_and_which_comparison_is_the_least_favourable() -> None:
+    groups = sentences._groups(
+        {"rows": ["Ours"], "over": ["A", "B"], "columns": ["c"]}, "more_than", 0.0, {}
+    )
+    runs = pd.DataFrame(
+        [("Ours", "c", 1, 50.0), ("A", "c", 1, 49.0), ("B", "c", 1, 52.5)],
+        columns=["row", "column", "seed", "value"],
+    )
+    cells = {("Ours", "c"): 60.0, ("A", "c"): 59.0, ("B", "c"): 58.0}
+    open_ = sentences.judge(Sentence("id", "Ours is best", groups), runs, "paper", cells)
+    assert open_.line.count("own numbers") == 1
+    assert "In the paper's own numbers it holds" in open_.line
+    assert "1 of 2 comparisons" in open_.why
+    assert "Ours minus B, c: -2.50" in open_.why
+    refuted = sentences.judge(
+        Sentence("id", "Ours is best", groups), runs, "paper", cells | {("B", "c"): 61.0}
+    )
+    assert refuted.state == State.CONTRADICTED
+    assert refuted.in_print == ""
+
+
 @pytest.mark.parametrize("answer", [True, False, None])
 def test_runs_decide_at_the_paper_s_scale_from_three_seeds_on(answer: bool | None) -> None:
     decided = {True: State.HOLDS, False: State.FAILS, None: State.OPEN}[answer]

@@ -11,7 +11,7 @@ import pandas as pd
 from repfl.bench.report.formats.formatting import BLANK, MINUS
 from repfl.bench.report.formats.formatting import MARKS as EVIDENCE_MARKS
 from repfl.bench.report.formats.markdown import grid_of
-from repfl.bench.report.numbers import Number
+from repfl.bench.report.numbers import MATCHES, Number
 from repfl.bench.report.sheet import Sheet
 from repfl.paper_tables.core.statistics.verdict import Verdict
 
@@ -21,6 +21,7 @@ of a heading.
 """
 LETTERS: dict[str, str] = {
     Verdict.REPRODUCED: "r",
+    MATCHES: "m",
     Verdict.DIFFERS: "d",
     Verdict.UNDECIDED: "u",
     Verdict.OTHER_SCALE: "n",
@@ -106,14 +107,14 @@ def _text(number: Number) -> str:
     ours = MARKS[number.ours_mark] % escape(number.shown)
     if not number.source:
         return ours
-    letter = LETTERS.get(number.verdict)
+    letter = LETTERS.get(number.verdict_text)
     reported = MARKS[number.printed_mark] % escape(number.printed_text)
     return rf"\shortstack{{{ours}{f'$^{{{letter}}}$' if letter else ''}\\{reported}}}"
 
 
 def _notes(sheet: Sheet) -> Iterator[str]:
     """Yield the notes below a table."""
-    verdicts = {number.verdict for number in sheet.numbers}
+    verdicts = {number.verdict_text for number in sheet.numbers}
     letters = [f"{letter}: {word}" for word, letter in LETTERS.items() if word in verdicts]
     if letters:
         yield f"Ours (runs) over the reported number. {'; '.join(letters)}."

@@ -118,7 +118,7 @@ def _text(cell: Number | None) -> Text:
     text.append(cell.shown, STYLES[cell.ours_mark])
     if cell.verdict:  # marks are left to the files: screens are narrow
         text.append(f"\n{cell.difference_text} ").append(
-            cell.verdict, COLOURS[Verdict(cell.verdict)]
+            cell.verdict_text, COLOURS[Verdict(cell.verdict)]
         )
     return text
 

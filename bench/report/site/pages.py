@@ -111,6 +111,7 @@ def _of_paper(
         s=summary,
         notes=bool(notes),
         thumbs=_thumbs(summary),
+        tallies={s.key: overview.summaries([s], {})[0].tally for s in summary.sheets},
     )
     if summary.claims:
         yield page(f"{summary.paper}/claims.html", "claims.html.j2", s=summary)
@@ -290,7 +291,7 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
     }
 
 
-SHOWN = ("printed_text", "ours_text", "interval_text", "difference_text", "founded")
+SHOWN = ("printed_text", "ours_text", "interval_text", "difference_text", "verdict_text", "founded")
 
 
 def _plain(number: Number) -> dict[str, Any]:
@@ -298,6 +299,8 @@ def _plain(number: Number) -> dict[str, Any]:
     fields = vars(number) | {name: getattr(number, name) for name in SHOWN}
     fields["reason"] = number.reason.replace("README, ", "notes, ")
     fields |= {"stale": True} if number.stale else {}
+    if number.has_wide_interval:
+        fields |= {"difference_low": None, "difference_high": None}
     return {name: _rounded(value) for name, value in fields.items() if value not in ("", None, ())}
 
 

@@ -53,6 +53,7 @@ class Estimate:
     """... if it is met; one below three common seeds."""
     margin: float = nan
     """How far inside what is stated the value lies; negative: outside."""
+    contrast: Contrast | None = None
 
 
 def by_seed(runs: pd.DataFrame) -> dict[Cell, np.ndarray]:
@@ -81,14 +82,14 @@ def estimate_from(contrast: Contrast, values: np.ndarray) -> Estimate:
     under = contrast.bound + contrast.tolerance - mean
     margin = min(over, under) if contrast.near else over
     if seeds < MIN_RUNS:
-        return Estimate(mean, seeds=seeds, margin=margin)
+        return Estimate(mean, seeds=seeds, margin=margin, contrast=contrast)
     variance = float(values.var(ddof=1))
     half = float(half_width(variance, seeds - 1, 1 / seeds))
     error = sqrt(variance / seeds)
     sides = [over, under] if contrast.near else [over]
     p_met = max(_tail(side, error, seeds - 1) for side in sides)
     p_not = min(_tail(-side, error, seeds - 1) for side in sides)
-    return Estimate(mean, mean - half, mean + half, seeds, p_met, p_not, margin)
+    return Estimate(mean, mean - half, mean + half, seeds, p_met, p_not, margin, contrast)
 
 
 def _tail(distance: float, error: float, df: int) -> float:

@@ -103,10 +103,9 @@ def judge(
     found = decide(groups, least, runs)
     in_print = printed_answer(groups, least, printed or {})
     in_logs = printed_answer(groups, least, logged or {})
-    words = {True: "so", False: "not so"}
+    words = {True: "it holds", False: "it does not hold"}
     why = [_in_words(found)]
-    why += [f"in the paper's own numbers: {words[in_print]}"] if in_print is not None else []
-    why += [f"in the authors' logs: {words[in_logs]}"] if in_logs is not None else []
+    why += [f"in the authors' logs {words[in_logs]}"] if in_logs is not None else []
     return claim(
         sentence.id,
         sentence.text,
@@ -136,9 +135,19 @@ def _in_words(found: Decision) -> str:
         return f"ours: {value} ({seeds})"
     missing = found.of - found.compared
     return (
-        f"ours: as stated in {found.met} of {found.compared} comparisons"
-        f"{f' ({missing} not run)' if missing else ''}; the least favourable is {value} ({seeds})"
+        f"ours: {found.met} of {found.compared} comparisons are as stated"
+        f"{f' ({missing} more are not run)' if missing else ''};"
+        f" the least favourable is {_difference(best.contrast)}{value} ({seeds})"
     )
+
+
+def _difference(contrast: Contrast | None) -> str:
+    """Return the two rows that a contrast compares, and where; empty if it has other cells."""
+    cells = [*contrast.weights] if contrast else []
+    if not contrast or len(cells) != 2 or cells[0][1] != cells[1][1]:
+        return ""
+    first, second = sorted(cells, key=lambda cell: -contrast.weights[cell])
+    return f"{first[0]} minus {second[0]}, {first[1]}: "
 
 
 def judge_all(

@@ -143,7 +143,10 @@ def setting(
     id, text and place.
     """
     name, text, place = words
-    reduced = f"the {scale} scale has settings of its own"
-    taken = {True: "our full-scale cells have the same", False: "our full-scale cells have another"}
+    reduced = "reduced and toy runs have settings of their own"
+    taken = {
+        True: "our full-scale runs are planned with the same",
+        False: "our full-scale runs are planned with another",
+    }
     why = f"{taken[same] if scale == 'paper' else reduced}: {settings}"
     return Claim(name, text, State.SETTING, why, scale, place, sources=sources)

@@ -48,7 +48,7 @@ RULE = (
     " lies wholly outside, *undecided* otherwise, also if there are too few runs for an interval."
     " *Not comparable*: ours is of a smaller scale, another rule or other data. *Not measured*:"
     " there is no number of ours. Measured costs have a margin of 1 % of the printed value. Numbers"
-    " that are computed exactly are *reproduced* if they have the printed digits, else they differ."
+    " that are computed exactly *match* if they have the printed digits, else they differ."
     " A mark beside the verdict says that the printed accuracy is not above a constant prediction,"
     " or that both are the best round on the test images."
 )

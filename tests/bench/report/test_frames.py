@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +12,7 @@ from repfl.bench.evidence import runs
 from repfl.bench.evidence.cell_evidence import CellEvidence, Records
 from repfl.bench.evidence.committed import committed_runs
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report import build, numbers, unchanged
+from repfl.bench.report import build, numbers, overview, unchanged
 from repfl.bench.store.store import Store
 
 PAPER = "star-pfl"
@@ -39,6 +39,24 @@ def test_every_column_of_both_frames_is_documented(tmp_path: Path) -> None:
     assert prefixes <= {"hp", "recipe", "partition", "floor", "traffic", "work"}
     assert frame["id"].is_unique
     assert set(frame["id"]) == {item.cell.id for item in planned}
+
+
+def test_only_what_was_trained_is_called_reproduced() -> None:
+    trained = numbers.Number("p", "t", "i", "row", "c", "C", verdict="reproduced", kind="log value")
+    computed = replace(trained, kind="computed exactly")
+    assert (trained.verdict_text, computed.verdict_text) == ("reproduced", "matches")
+    assert replace(computed, verdict="differs").verdict_text == "differs"
+    assert computed.verdict_with_mark == "matches"
+    assert overview.state(computed.verdict_text) == overview.state(trained.verdict_text)
+
+
+def test_an_interval_that_says_nothing_is_not_shown() -> None:
+    wide = numbers.Number(
+        "p", "t", "i", "row", "c", "C", "%", difference=-2.0, difference_low=-49.0,
+        difference_high=45.0,
+    )  # fmt: skip
+    assert wide.difference_text == "−2.00 [too few runs for an interval]"
+    assert "−6.00" in replace(wide, difference_low=-6.0, difference_high=2.0).difference_text
 
 
 def test_the_files_hold_every_number_and_every_planned_cell(

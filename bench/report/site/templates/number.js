@@ -55,7 +55,7 @@
         el("span", {}, el("small", {}, "ours "), el("b", {}, n.ours_text || "–"), n.ours !== undefined && first ? own(n) ? el("small", {}, standing(n)) : scale(n.scale) : ""),
         n.difference_text ? el("span", {}, el("small", {}, n.difference_low === undefined ? "difference" : "difference, 95 % interval"), el("b", {}, n.difference_text)) : ""),
     ];
-    if (n.verdict) parts.push(el("p", { class: "lead" }, el("i", { class: `v ${STATES[n.verdict]}` }, n.verdict, n.stale ? " (stale)" : ""), ": ",
+    if (n.verdict) parts.push(el("p", { class: "lead" }, el("i", { class: `v ${STATES[n.verdict]}` }, n.verdict_text, n.stale ? " (stale)" : ""), ": ",
       n.verdict === "undecided" && n.difference_low === undefined ? "there are too few runs for an interval of the difference." : (exact(n) ? EXACT : MEANING)[n.verdict] || "",
       n.verdict === "undecided" && want ? ` ${want.cells} more planned run${want.cells === 1 ? "" : "s"} would narrow it: about ${time(want.seconds)} of one CPU core.` : "", n.verdict === "not comparable" ? `ours is another setting (${n.basis}) and says nothing for or against the ${word} number.` : "",
       n.stale ? " Stale: at least one run is of an earlier version of engine, method, rule or data." : "",
