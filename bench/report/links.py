@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from html import unescape
 from posixpath import normpath
 from typing import Any
 
@@ -132,7 +133,9 @@ def readme(text: str, address: str = "", folder: str = "") -> Markup:
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     html = re.sub(r"<tr>(\s*<td[^>]*>)(\d+)(</td>)", r'<tr id="note-\2">\1\2\3', html)
     html = re.sub(
-        r"<h(\d)>(.*?)</h\1>", lambda m: f'<h{m[1]} id="{anchor(m[2])}">{m[2]}</h{m[1]}>', html
+        r"<h(\d)>(.*?)</h\1>",
+        lambda m: f'<h{m[1]} id="{anchor(unescape(m[2]))}">{m[2]}</h{m[1]}>',
+        html,
     )
     html = re.sub(r'<img[^>]*alt="([^"]*)"[^>]*>', r"<em>\1</em>", html)
 

@@ -16,6 +16,7 @@ from repfl.bench.evidence import runs
 from repfl.bench.report import numbers, overview
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import (
+    anchor,
     coded,
     embedded,
     emphasise,
@@ -34,6 +35,7 @@ from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
 HERE = {
     "RESULTS.md": "findings.html",
+    "QUESTIONS.md": "questions.html",
     "board/README.md)": "leaderboard.html)",
     "board/PROTOCOL.md#how-to-repeat-it-and-how-to-join": "leaderboard.html#join",
     "../bench/STATISTICS.md": "how.html#verdicts",
@@ -136,7 +138,14 @@ TITLES = {"findings": "Findings, and what is not known", "questions": "Questions
 
 
 def _document(text: str, repository: str) -> Markup:
-    """Return a text about all papers, whose links to a paper's README lead to its notes here."""
+    """Return a text about all papers, whose links to a paper's README or table lead to its notes or
+    page here. A text of questions begins with their list.
+    """
+    if questions := re.findall(r"^### (.+\?)$", text, re.MULTILINE):
+        listed = "\n".join(f"* [{each}](#{anchor(each)})" for each in questions)
+        text = text.replace("\n## ", f"\n{listed}\n\n## ", 1)
+    pages_of = r"\((\w+)/tables/(\w+)\.md"
+    text = re.sub(pages_of, lambda m: f"({m[1].replace('_', '-')}/{m[2]}.html", text)
     for file, here in HERE.items():
         text = text.replace(f"({file}", f"({here}")
     text = re.sub(r"\((\w+)/README\.md", lambda m: f"({m[1].replace('_', '-')}/notes.html", text)
