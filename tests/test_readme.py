@@ -160,7 +160,7 @@ def test_the_headline_adds_up_the_rows_and_keeps_print_and_files_apart() -> None
     )
     words, results = (re.sub(r" \([^)]*\)", "", unlinked(t)) for t in (README, RESULTS))
     match, differ, other = exact
-    assert f"{differ} that need no training differ" in words
+    assert f"{differ} printed counts and costs differ" in words
     assert (
         f"Of {sum(exact)} numbers that need no training {match} match, {differ} differ and {other}"
         " are not comparable" in results
