@@ -58,10 +58,9 @@ class Run:
     @property
     def floor(self) -> float:
         """Return the accuracy of predicting every client's most frequent class."""
-        metrics, average = self.record.metrics, self.record.recipe.evaluation.average
-        if metrics is None or metrics.floor is None:
+        if (metrics := self.record.metrics) is None or metrics.floor is None:
             return nan
-        return metrics.floor.pooled if average == "pooled" else metrics.floor.clients
+        return metrics.floor.by(self.record.recipe.evaluation.average)
 
     @cached_property
     def _line(self) -> Line:

@@ -174,11 +174,9 @@ def _value(record: Record) -> str:
 
 def _floor(record: Record) -> str:
     """Return the accuracy of a majority-class predictor, in words."""
-    average = record.recipe.evaluation.average
-    if record.metrics is None or (floors := record.metrics.floor) is None:
+    if record.metrics is None or (floor := record.metrics.floor) is None:
         return ""
-    floor = floors.pooled if average == "pooled" else floors.clients
-    return f", majority class {100 * floor:.2f} %"
+    return f", majority class {100 * floor.by(record.recipe.evaluation.average):.2f} %"
 
 
 def _show_curves(out: Console, shown: ShownRecord) -> None:

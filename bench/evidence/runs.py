@@ -144,7 +144,7 @@ def _numbers(metrics: Metrics | None, average: str) -> dict[str, Any]:
     traffic = metrics.traffic.plain if metrics.traffic else {}
     return {
         "round": metrics.round,
-        "floor": floor.get(average),
+        "floor": metrics.floor.by(average) if metrics.floor else None,
         "bytes": metrics.traffic.total if metrics.traffic else None,
         "parameters": metrics.parameters,
         **flatten(floor, "floor."),

@@ -38,27 +38,24 @@ REACH = (-9.0, 18.0)
 
 def draw(shown: Sequence[Number], commit: str) -> Canvas:
     """Return the picture of some numbers, a line each: ours minus theirs with its interval."""
-    parts = [part for part in overview.apart(shown) if part]
+    printed, filed = overview.apart(shown)
+    titles = {"accuracies in print": printed, "values of authors' logs": filed}
+    parts = {title: part for title, part in titles.items() if part}
     with figure_style.style():
-        longest = max(map(len, parts))
+        longest = max(map(len, parts.values()))
         canvas = figure_style.new_canvas(4.3 * len(parts), 0.135 * longest + 1.3)
         panels = figure_style.panels(canvas, len(parts), len(parts))
-        for axes, part in zip(panels, parts, strict=True):
+        for axes, (title, part) in zip(panels, parts.items(), strict=True):
             _differences(axes, sorted(part, key=lambda number: number.difference or 0.0))
             axes.set_ylim(longest - 0.2, -0.8)
-            printed = part[0] in overview.apart(shown)[0]
-            axes.set_title(
-                f"{len(part)} " + ("accuracies in print" if printed else "values of authors' logs"),
-                loc="left",
-            )
+            axes.set_title(f"{len(part)} {title}", loc="left")
         seen = dict.fromkeys(number.verdict for number in shown)
         for verdict in (each for each in COLOURS if str(each) in seen):
             panels[0].plot([], [], "o", color=COLOURS[verdict], label=str(verdict))
         panels[0].plot([], [], "o", mfc="white", color="0.4", label="a run is stale")
         figure_style.legend_below(canvas, [panels[0]], columns=5)
         source = f"95 % intervals; {_seeds(shown)}; report of repfl at commit {commit[:12]}"
-        words = f"{_title(*overview.apart(shown))}\n{source}"
-        canvas.suptitle(words, x=0.01, ha="left", fontsize=10)
+        canvas.suptitle(f"{_title(printed, filed)}\n{source}", x=0.01, ha="left", fontsize=10)
     return canvas
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import addressed, slug
+from repfl.paper_tables.core.evidence import STALE
 from repfl.paper_tables.core.result import CELL_FIELDS, Figure, Result, Table
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
@@ -174,7 +175,7 @@ class Number:
     @property
     def stale(self) -> bool:
         """Whether there is a verdict that rests on a run of an earlier version."""
-        return "stale" in self.tier and self.verdict not in UNJUDGED | {""}
+        return STALE in self.tier and self.verdict not in UNJUDGED | {""}
 
     @property
     def verdict_text(self) -> str:

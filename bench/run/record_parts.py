@@ -35,13 +35,7 @@ def now() -> str:
 
 def origin(task: Task, options: Options) -> Provenance:
     """Return the provenance that exists before the first round."""
-    command = task.command
-    if command.startswith("repfl "):  # a command in Python contains its options already
-        command += _rerun_options(
-            options.device, options.precision, options.stack, task.cell.recipe
-        )
-        command += "".join(f" --plugin {quote(path)}" for path in options.plugins)
-    return Provenance(
+    made = Provenance(
         **provenance.commit(),
         versions=versions.of_cell(task.cell.json),
         libraries=Libraries(**provenance.libraries()),
@@ -51,22 +45,22 @@ def origin(task: Task, options: Options) -> Provenance:
         precision=options.precision,
         chunk=options.stack,
         threads=1,
-        command=command,
+        command=task.command,
         finished=now(),
     )
+    if not made.command.startswith("repfl "):  # a command in Python contains its options already
+        return made
+    plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
+    return made.changed(command=made.command + rerun_options(made, task.cell.recipe) + plugins)
 
 
 def rerun_options(origin: Provenance, recipe: Recipe) -> str:
     """Return the options that repeat a run bit for bit on such a machine."""
-    return _rerun_options(origin.device, origin.precision, origin.chunk, recipe)
-
-
-def _rerun_options(device: str, precision: str, stack: int, recipe: Recipe) -> str:
-    options: dict[str, str | int] = {"device": "cuda"} if device.startswith("cuda") else {}
-    if precision != "default":
-        options["precision"] = precision
-    if stack and stack != cost.stack_for(recipe):
-        options["stack"] = stack
+    options: dict[str, str | int] = {"device": "cuda"} if origin.on_gpu else {}
+    if origin.precision != "default":
+        options["precision"] = origin.precision
+    if origin.chunk and origin.chunk != cost.stack_for(recipe):
+        options["stack"] = origin.chunk
     return "".join(f" --{name} {value}" for name, value in options.items())
 
 

@@ -55,6 +55,10 @@ class StoredCell(Contents):
 # -- the numbers of a run --------------------------------------------------------------------------
 
 
+AVERAGES = {"clients": "mean", "pooled": "pooled"}
+"""Names of scores by the average over clients that a recipe reports."""
+
+
 class Round(Contents):
     """Accuracies, as shares of 1, in a chosen round."""
 
@@ -79,6 +83,10 @@ class Floor(Contents):
 
     clients: float
     pooled: float
+
+    def by(self, average: str) -> float:
+        """Return it by the average of a recipe."""
+        return self.pooled if average == "pooled" else self.clients
 
 
 class Traffic(Contents):
@@ -114,7 +122,7 @@ class Metrics(Contents):
 
     def score(self, point: str, rule: str, average: str) -> float | None:
         """Return the accuracy at a scoring point by the rule and the average of a recipe."""
-        name = {"clients": "mean", "pooled": "pooled"}[average]
+        name = AVERAGES[average]
         if rule == "last":
             return self.last(point).get(name)
         scores = self.points.get(point)

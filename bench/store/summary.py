@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from repfl.bench.store.contents import Floor, Metrics, Point, Round, Traffic
+from repfl.bench.store.contents import AVERAGES, Floor, Metrics, Point, Round, Traffic
 
 if TYPE_CHECKING:
     from repfl.datasets.core.recipe import Evaluation
@@ -94,7 +94,7 @@ def reported_curve(evaluation: Evaluation) -> tuple[str, str]:
     """Return the scoring point and the average over clients that the recipe reports; joined by a
     slash, they name a curve.
     """
-    return evaluation.point, {"clients": "mean", "pooled": "pooled"}[evaluation.average]
+    return evaluation.point, AVERAGES[evaluation.average]
 
 
 def reported(rows: Rows, evaluation: Evaluation) -> float | None:

@@ -216,21 +216,23 @@ def by_round(
     )
 
 
-def leaders(
-    evidence: Evidence, data: pd.DataFrame, names: Mapping[str, str], x: str = "round"
-) -> tuple[str, ...]:
+def leaders(evidence: Evidence, data: pd.DataFrame, names: Mapping[str, str]) -> tuple[str, ...]:
     """Return in a sentence which line ends highest in each panel; none for digits."""
     lines = data[data["column"].isin(list(names))]
     if evidence.scale == "smoke" or lines.empty:
         return ()
-    ends = lines.sort_values(x, kind="stable").groupby(["column", "label"], as_index=False).last()
+    ends = (
+        lines.sort_values("round", kind="stable")
+        .groupby(["column", "label"], as_index=False)
+        .last()
+    )
     tops = ends.loc[ends.groupby("column")["mean"].idxmax()].set_index("column")
     best = [
         f"{row['label']} on {names[key]} ({row['mean']:.1f} %)"
         for key, row in ((key, tops.loc[key]) for key in names if key in tops.index)
     ]
     runs = " (one run each)" if lines["seeds"].max() == 1 else ""
-    return (f"Highest after the last {x}{runs}: {'; '.join(best)}.",)
+    return (f"Highest after the last round{runs}: {'; '.join(best)}.",)
 
 
 MAX_NAMED_LINES = 6

@@ -73,7 +73,7 @@ def best_share(data: pd.DataFrame) -> tuple[str, ...]:
 
 
 MAX_GAP = 3
-"""Units of `nines` that a line spans: across more it would suggest points that nobody ran."""
+"""Units of `nines` that a line spans: across more it would suggest points that were not run."""
 
 
 def _with_gaps(x: pd.Series, y: pd.Series) -> tuple[np.ndarray, np.ndarray]:

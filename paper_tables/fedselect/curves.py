@@ -263,9 +263,8 @@ def baseline_findings(data: pd.DataFrame) -> tuple[str, ...]:
     """Return how far each baseline lies from its own markers."""
     means = gaps(data).groupby("label", sort=False)["gap"].mean()
     words = ", ".join(f"{label} {gap:+.1f}" for label, gap in means.items())
-    return (f"Baselines, ours minus their markers on average: {words} points (one seed).",) * (
-        len(means) > 0
-    )
+    says = f"Baselines, ours minus their markers on average: {words} points (one seed)."
+    return (says,) if words else ()
 
 
 def markers(method: str = OURS) -> pd.DataFrame:

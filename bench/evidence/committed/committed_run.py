@@ -138,15 +138,13 @@ def parse(text: str) -> Line:
         raise ValueError("not as it was collected: its checksum does not match")
     try:
         record = Record.from_json({name: values[name] for name in RECORD})
-        wrong = lacking(record.status, record.metrics, record.provenance)
-        line = _line(record, values)
+        if wrong := lacking(record.status, record.metrics, record.provenance):
+            raise ValueError(wrong)
+        return _line(record, values)
     except ValueError as error:
-        wrong = str(error)
+        raise ValueError(f"cell {str(values['id'])[:12]}: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a committed run: {type(error).__name__} {error}") from None
-    if wrong:
-        raise ValueError(f"cell {str(values['id'])[:12]}: {wrong}")
-    return line
 
 
 def _line(record: Record, values: Mapping[str, Any]) -> Line:
