@@ -136,7 +136,8 @@ def test_claims_are_added_up_over_the_papers() -> None:
     agreeing = sum(map(int, re.findall(r"\((\d+) agrees? with", answers)))
     assert (
         f"Of {total} claims {held} hold, {failed} do not, {against} contradict their paper's own"
-        f" numbers; of {open_} undecided, {agreeing} agree with them." in unlinked(README)
+        f" numbers, {settings} are settings; of {open_} undecided, {agreeing} agree with them."
+        in unlinked(README)
     )
     assert (
         f"of {total} claims {held} hold, {failed} do not hold, {against} contradict their paper's"
