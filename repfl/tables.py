@@ -34,7 +34,8 @@ def table(
     `difference_low` to `difference_high`, which decides the `verdict`. Of a figure, the numbers it
     draws.
     Without a scale, the one that has most of its cells. Title, caption, scale and notes are in
-    `.attrs`, and so are, as `statistics`, the paired differences of a table's rows to the best.
+    `.attrs`, and so are, as `statistics`, the paired differences of a table's rows to the best;
+    and, as `curves`, how far our curves lie from the paper's; a dictionary per window of rounds.
     """
     from repfl.paper_tables.core.result import Table
 
@@ -42,6 +43,7 @@ def table(
     frame = _table(result) if isinstance(result, Table) else result.data.copy()
     attributes = ("title", "caption", "scale", "notes")
     frame.attrs |= {name: getattr(result, name) for name in attributes}
+    frame.attrs["curves"] = result.curve_gaps.to_dict("records")
     if isinstance(result, Table):
         frame.attrs["statistics"] = result.summary.rename(columns=_statistic).to_dict("index")
     return frame

@@ -129,6 +129,7 @@ def _merge_tables(group: Sequence[Table]) -> Table:
         scale=scales[0] if len(scales) == 1 else lead.scale,
         notes=tuple(notes),
         ids=tuple(dict.fromkeys(cell for ids in best["runs"] for cell in ids)),
+        curve_gaps=next((t.curve_gaps for t in group if len(t.curve_gaps)), lead.curve_gaps),
         frame=best,
         layout=replace(
             lead.layout,

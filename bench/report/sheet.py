@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from repfl.bench.report.curves import CurveLine, curve_lines
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.numbers import Number, is_number, of_result
 from repfl.paper_tables.core import tables
@@ -49,6 +50,8 @@ class Sheet(Result):
     """By column, what it is called."""
     logged: Mapping[str, list[list[float]]] = field(default_factory=dict)
     """By source, the accuracy by round that the authors logged."""
+    curves: tuple[CurveLine, ...] = ()
+    """How far our curves lie from the paper's."""
     wants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By row and column, the runs that are missing: command, cells, seconds."""
 
@@ -110,6 +113,10 @@ def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **extra: 
     """Return an artefact's sheet. `printed` are the rows of the published files by their source."""
     extra |= {each.name: getattr(result, each.name) for each in fields(Result)}
     extra |= {"kind": type(result).__name__.lower(), "quotes": _quotes(result, printed)}
+    names = dict(extra.get("panels", {}))
+    if isinstance(result, Table):
+        names |= {column.key: column.name for column in result.layout.columns}
+    extra["curves"] = curve_lines(result, names)
     if isinstance(result, Table):
         return Sheet(**extra, **_tabled(as_toy(result), printed))
     if isinstance(result, Figure):

@@ -18,6 +18,7 @@ from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.report.curves import curve_lines
 from repfl.bench.report.formats.formatting import BLANK
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import sheet_of
@@ -142,6 +143,9 @@ def _number_lines(result: Result, number: Number, again: str) -> Iterator[str]:
     gap = f" {number.difference_text}" if number.difference_text else ""
     basis = f"{number.basis or 'no number of ours'}{'; see bench/STATISTICS.md' if gap else ''}"
     yield f"  {number.verdict_text} ({number.kind}){gap}: {basis}"
+    for line in curve_lines(result, {}):
+        if (line.row, line.column) == (number.row, number.column):
+            yield f"  curve, rounds {line.rounds}, {line.setting}: {line.in_words}"
     if number.runs:
         yield f"  cells: {' '.join(each[:12] for each in number.runs)} (`repfl show CELL`)"
     yield from _commands(result, again, number)

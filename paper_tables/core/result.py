@@ -12,6 +12,7 @@ from typing import Literal
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
+from repfl.paper_tables.core.statistics import curve_gap
 from repfl.paper_tables.core.statistics.intervals import MIN_RUNS
 
 CELL_FIELDS = (
@@ -23,6 +24,9 @@ CELL_FIELDS = (
 """Columns of `Table.frame`: those of the frame `numbers` that a paper's code fills in, and each
 seed's share in ours as `by_seed`. Values are in the unit of their table column.
 """
+
+CURVE_GAP_FIELDS = ("row", "column", "setting", "beside", *curve_gap.COLUMNS)
+"""Columns of `Result.curve_gaps`: `beside` is the figure, as paper/name, that has the curve."""
 
 
 class State(StrEnum):
@@ -191,6 +195,10 @@ class Result:
     """What our numbers say, in sentences."""
     stamp: str = field(default="", kw_only=True)
     """Kind of run, data, clients, rounds and seeds; a part of the caption, and above a picture."""
+    curve_gaps: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=list(CURVE_GAP_FIELDS)), kw_only=True
+    )
+    """How far our curves lie from the paper's, a line per window of rounds."""
 
     @property
     def key(self) -> str:

@@ -16,6 +16,7 @@ from repfl.paper_tables.core.statistics.intervals import spread
 from repfl.paper_tables.core.statistics.verdict import Kind, Verdict
 from repfl.paper_tables.core.tables import Place, Row
 from repfl.paper_tables.fedobp.claims import table3_claims, table4_claims
+from repfl.paper_tables.fedobp.curves import own_gaps
 from repfl.paper_tables.fedobp.settings import (
     DATASETS,
     FOLDER,
@@ -188,7 +189,8 @@ def _table(
         claims=lambda frame: claims(evidence, frame),
         competing=METHODS,
     )
-    return replace(made, summary=with_averages(evidence, made.summary))
+    beside = own_gaps(evidence, [column.key for column in shown])
+    return replace(made, summary=with_averages(evidence, made.summary), curve_gaps=beside)
 
 
 def with_averages(evidence: Evidence, summary: pd.DataFrame) -> pd.DataFrame:

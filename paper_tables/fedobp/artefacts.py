@@ -9,10 +9,10 @@ from repfl.paper_tables.core.result import Result
 from repfl.paper_tables.fedobp import (
     accuracy,
     convergence,
-    curves,
     downlink,
     layers,
     logs,
+    normalisation,
     sizes,
     sweeps,
 )
@@ -26,7 +26,7 @@ ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "fig2": convergence.fig2,
     "fig3": convergence.fig3,
     "fig4": sweeps.fig4,
-    "fig5": curves.fig5,
+    "fig5": normalisation.fig5,
     "fig6": layers.fig6,
     "fig7": downlink.fig7,
     "fig-finetuned": logs.finetuned_figure,

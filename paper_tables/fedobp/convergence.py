@@ -20,14 +20,16 @@ from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Column, Figure, NewCanvas, claim
-from repfl.paper_tables.core.statistics.curve_gap import compare_curves
 from repfl.paper_tables.core.statistics.verdict import MARGIN
 from repfl.paper_tables.fedobp import accuracy, logs
 from repfl.paper_tables.fedobp.curves import (
     COHORT,
+    EARLY,
+    FIGURES,
     LOGS,
     drawn,
     evaluations,
+    gaps,
     over_seeds,
     run_curves,
 )
@@ -42,15 +44,10 @@ from repfl.paper_tables.fedobp.settings import (
     key,
 )
 
-TITLES = {printed: DATASETS[short] for short, printed in PRINTED.items()}
-FIGURES = {"0.1": "fig2", "0.5": "fig3"}
-EARLY = (15, 50)
-"""Rounds of the comparison: in runs of sixty rounds the last ten are smoothed at an edge."""
 SHORT = ("0.7", "0.9")
 """Momenta of the runs of sixty rounds."""
 LOGGED = "0.7"
 """The momentum of the logs behind the figures."""
-KEYS = ["dataset", "method", "momentum"]
 COLOURS = {"0": "#0072b2", "0.7": "#d55e00", "0.9": "#009e73"}
 PER_ROW = 5
 START = 20
@@ -93,7 +90,7 @@ def _convergence(evidence: Evidence, alpha: str) -> Figure:
             notes=(*forms.at_scale(evidence, smoke=SAME_DATA), COHORT, accuracy.COMPAT),
             claims=judged,
         )
-    gaps = compared(runs, alpha)
+    beside = gaps(runs)
     return forms.figure(
         evidence,
         (PAPER, name),
@@ -101,59 +98,58 @@ def _convergence(evidence: Evidence, alpha: str) -> Figure:
         f"{OURS} and its baselines at Dir({alpha}): every curve of ours beside that of the figure.",
         partial(draw, runs=runs, alpha=alpha),
         beside_drawn(runs, alpha),
-        notes=(
-            ANOTHER_SETTING,
-            COHORT,
-            *gaps_in_words(gaps),
-            accuracy.COMPAT,
-            *forms.missing(evidence, DRAWN, columns),
-        ),
+        notes=(ANOTHER_SETTING, COHORT, accuracy.COMPAT, *forms.missing(evidence, DRAWN, columns)),
         claims=judged,
-        findings=findings(gaps),
+        findings=findings(beside),
+        curve_gaps=beside,
     )
 
 
 def our_curves(evidence: Evidence, alpha: str) -> pd.DataFrame:
-    """Return our curves at a level of heterogeneity with data set, method and momentum."""
+    """Return our curves at a level of heterogeneity with their momentum. Runs of sixty rounds have
+    the label and column of the full ones.
+    """
     rows = {name: (name, "0") for name in DRAWN}
     for momentum in SHORT:
         rows |= {f"{n}, momentum {momentum}, 60 rounds": (n, momentum) for n in DRAWN}
-    columns = {key(s, alpha, tail): PRINTED[s] for s in DATASETS for tail in ("", "-60")}
-    runs = run_curves(evidence, list(rows), list(columns))
-    named = pd.DataFrame([rows[label] for label in runs["label"]], columns=["method", "momentum"])
-    return runs.join(named).assign(dataset=runs["column"].map(columns))
+    columns = [key(short, alpha, tail) for short in DATASETS for tail in ("", "-60")]
+    runs = run_curves(evidence, list(rows), columns)
+    full = {
+        "column": runs["column"].str.removesuffix("-60"),
+        "label": runs["label"].map(rows).str[0],
+    }
+    return runs.assign(momentum=runs["label"].map(rows).str[1], **full)
 
 
 def beside_drawn(runs: pd.DataFrame, alpha: str) -> pd.DataFrame:
     """Return our curves and those of the figure: label, kind, seed, round, mean, column."""
     suffix = runs["momentum"].map(lambda each: "" if each == "0" else f", momentum {each}")
-    ours = runs.assign(label=runs["method"] + suffix, kind="ours")
-    parts = [ours[["dataset", "label", "kind", "seed", "round", "mean"]]]
-    for dataset in PRINTED.values():
+    ours = runs.assign(label=runs["label"] + suffix, kind="ours")
+    parts = [ours[["column", "label", "kind", "seed", "round", "mean"]]]
+    for short in DATASETS:
         for method in DRAWN:
-            line = drawn(FIGURES[alpha], dataset, method).iloc[::THINNED]
+            line = drawn(FIGURES[alpha], PRINTED[short], method).iloc[::THINNED]
             points = {"round": line.index, "mean": line.to_numpy()}
-            about = {"dataset": dataset, "label": method, "kind": "the paper's figure (log)"}
-            parts.append(pd.DataFrame(points).assign(**about))
-    frame = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    return frame.assign(column=frame["dataset"].map(TITLES)).drop(columns="dataset")
+            about = {"label": method, "kind": "the paper's figure (log)"}
+            parts.append(pd.DataFrame(points).assign(column=key(short, alpha), **about))
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
 
 def draw(new_canvas: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
     """Draw a small panel per curve of ours, with that of the figure behind it."""
-    there = set(zip(runs["dataset"], runs["method"], strict=True))
-    pairs = [(d, m) for d in TITLES for m in DRAWN if (d, m) in there]
+    there = set(zip(runs["column"], runs["label"], strict=True))
+    pairs = [(short, m) for short in DATASETS for m in DRAWN if (key(short, alpha), m) in there]
     canvas = new_canvas(2.1 * PER_ROW, 1.6 * max(1, -(-len(pairs) // PER_ROW)) + 0.9)
     if not pairs:
         figure_style.not_run(*figure_style.panels(canvas, 1, 1))
         return canvas
     panels = figure_style.panels(canvas, len(pairs), PER_ROW)
-    for axes, (dataset, method) in zip(panels, pairs, strict=True):
-        line = drawn(FIGURES[alpha], dataset, method)
+    for axes, (short, method) in zip(panels, pairs, strict=True):
+        line = drawn(FIGURES[alpha], PRINTED[short], method)
         if line.empty:
             axes.text(0.96, 0.06, "not drawn there", transform=axes.transAxes, ha="right", size=8)
         axes.plot(line.index, line, color="0.55", linewidth=2.2, label="the paper's figure")
-        here = runs[(runs["dataset"] == dataset) & (runs["method"] == method)]
+        here = runs[(runs["column"] == key(short, alpha)) & (runs["label"] == method)]
         for (momentum, seed), run in here.groupby(["momentum", "seed"]):
             label = f"ours, momentum {momentum}" if seed == here["seed"].min() else None
             colour = COLOURS[str(momentum)]
@@ -161,7 +157,7 @@ def draw(new_canvas: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
         late = [*line[line.index > START], *here.loc[here["round"] > START, "mean"]]
         if late:
             axes.set_ylim(min(late) - 2, max(late) + 1)
-        axes.set_title(f"{method}, {TITLES[dataset]}", fontsize=8)
+        axes.set_title(f"{method}, {DATASETS[short]}", fontsize=8)
         axes.tick_params(labelsize=7.5)
     for axes in panels[-PER_ROW:]:
         axes.set_xlabel("Round", fontsize=8)
@@ -170,62 +166,21 @@ def draw(new_canvas: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
     return canvas
 
 
-def compared(runs: pd.DataFrame, alpha: str) -> pd.DataFrame:
-    """Return ours minus the drawn curve over the early rounds, a row per data set, method and
-    momentum, with the columns of `trajectory.COLUMNS`.
-    """
-    fields = [*KEYS, "rounds", "seeds", "difference", "rms", "noise"]
-    parts = [pd.DataFrame(columns=fields)]
-    for names, each in runs.assign(value=runs["mean"]).groupby(KEYS, sort=False):
-        dataset, method, momentum = map(str, names)
-        if len(line := drawn(FIGURES[alpha], dataset, method)):
-            windows = compare_curves(each[["seed", "round", "value"]], line, [EARLY])
-            parts.append(windows.assign(dataset=dataset, method=method, momentum=momentum))
-    frame = pd.concat(parts[1:] or parts, ignore_index=True)
-    orders = {"dataset": tuple(PRINTED.values()), "method": DRAWN, "momentum": ("0", *SHORT)}
-    frame = frame.sort_values(
-        KEYS, key=lambda each: each.map(orders[str(each.name)].index), kind="stable"
-    )
-    return frame[fields]
-
-
-def findings(gaps: pd.DataFrame) -> tuple[str, ...]:
+def findings(frame: pd.DataFrame) -> tuple[str, ...]:
     """Return how our runs lie beside the drawn curves under each momentum, in sentences."""
     parts = []
-    for momentum, group in gaps.groupby("momentum"):
-        off = group["difference"]
+    early = frame[frame["last"] == EARLY[1]]
+    for setting, off in early.groupby("setting")["difference"]:
         one = f"1 curve: {off.median():+.2f} points"
-        many = f"{len(group)} curves: median {off.median():+.2f} points"
+        many = f"{len(off)} curves: median {off.median():+.2f} points"
         reach = f" ({off.min():+.2f} to {off.max():+.2f})"
-        parts.append(f"momentum {momentum}, {one if len(group) == 1 else many + reach}")
+        parts.append(f"{setting}, {one if len(off) == 1 else many + reach}")
     first, last = EARLY
     words = (
         f"Rounds {first} to {last}, ours minus the drawn curve (a log with momentum {LOGGED}):"
         f" {'; '.join(parts)}."
     )
     return (words,) if parts else ()
-
-
-def gaps_in_words(gaps: pd.DataFrame) -> tuple[str, ...]:
-    """Return the comparison of every curve, a note per data set; with two runs or more, the noise
-    of a window between them.
-    """
-    lines = []
-    for dataset, curves in gaps.groupby("dataset", sort=False):
-        parts = []
-        for method, each in curves.groupby("method", sort=False):
-            words = "; ".join(
-                f"momentum {row['momentum']} {row['difference']:+.2f} (rms {row['rms']:.2f}, "
-                + (
-                    f"{row['seeds']} runs, which deviate by {row['noise']:.2f})"
-                    if row["seeds"] > 1
-                    else "1 run)"
-                )
-                for row in each.to_dict("records")
-            )
-            parts.append(f"{method}: {words}")
-        lines.append(f"Ours minus the drawn curve, {dataset}: {'. '.join(parts)}.")
-    return tuple(lines)
 
 
 # -- section V-C -----------------------------------------------------------------------------------

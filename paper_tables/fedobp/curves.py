@@ -1,4 +1,4 @@
-"""Curves by round, ours and the authors'; figure 5, whose runs are those of Table V.
+"""Curves by round, ours and the authors', and how far apart they lie.
 
 The authors' repository has earlier versions of the figures 2, 3 and 5 as vector graphics, which
 `studies/figures.py` read (uglyghost/FedOBP_results at f64b10a). Their lines are logs: the accuracy
@@ -8,7 +8,6 @@ of a round's participants before they train, smoothed by `smooth`, with momentum
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import nan
 from typing import Any
@@ -18,21 +17,12 @@ import pandas as pd
 from scipy.signal import savgol_filter
 
 from repfl.paper_tables.core import forms, our_numbers
-from repfl.paper_tables.core.claims.sentences import judge_all
-from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.published import drawn_lines
-from repfl.paper_tables.core.result import Figure
-from repfl.paper_tables.fedobp import accuracy, logs
-from repfl.paper_tables.fedobp.settings import (
-    DATASETS,
-    FOLDER,
-    OURS,
-    PAPER,
-    PRINTED,
-    SAME_DATA,
-    key,
-)
+from repfl.paper_tables.core.result import CURVE_GAP_FIELDS
+from repfl.paper_tables.core.statistics.curve_gap import compare_curves
+from repfl.paper_tables.fedobp import logs
+from repfl.paper_tables.fedobp.settings import ALPHAS, DATASETS, DRAWN, FOLDER, PAPER, PRINTED, key
 
 POINT = "start/pooled"
 WINDOW, ORDER = 20, 2
@@ -75,6 +65,41 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     return means.merge(seeds)[["column", "label", "round", "value", "seeds", "mean"]]
 
 
+# -- ours beside the drawn curves ------------------------------------------------------------------
+
+FIGURES = {"0.1": "fig2", "0.5": "fig3"}
+EARLY = (15, 50)
+"""In runs of sixty rounds the last ten are smoothed at an edge."""
+WINDOWS = (EARLY, (51, 100), (101, 400))
+
+
+def gaps(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return how far runs of `run_curves` lie from the drawn curve of their column and label, a
+    line per momentum and window; columns `CURVE_GAP_FIELDS`. A window counts if both curves have
+    most of it.
+    """
+    places = {key(short, alpha): (short, alpha) for alpha in ALPHAS for short in DATASETS}
+    ordered = {"column": list(places), "label": list(DRAWN)}
+    lines = runs.assign(**{name: pd.Categorical(runs[name], ordered[name]) for name in ordered})
+    parts = [pd.DataFrame(columns=list(CURVE_GAP_FIELDS))]
+    for names, each in lines.groupby([*ordered, "momentum"], observed=True):
+        column, label, momentum = map(str, names)
+        short, alpha = places[column]
+        line = drawn(FIGURES[alpha], PRINTED[short], label)
+        found = compare_curves(each[["seed", "round"]].assign(value=each["mean"]), line, WINDOWS)
+        setting, beside = f"momentum {momentum}", f"{PAPER}/{FIGURES[alpha]}"
+        found = found.assign(row=label, column=column, setting=setting, beside=beside)
+        parts.append(found[2 * found["rounds"] > found["last"] - found["first"]])
+    parts = [part for part in parts if len(part)] or parts[:1]
+    return pd.concat(parts, ignore_index=True)[list(CURVE_GAP_FIELDS)]
+
+
+def own_gaps(evidence: Evidence, columns: Sequence[str]) -> pd.DataFrame:
+    """Return the same of the full runs behind a table, which have no momentum."""
+    shown = columns if evidence.scale == "paper" else []
+    return gaps(run_curves(evidence, DRAWN, shown).assign(momentum="0"))
+
+
 # -- both evaluations of all clients, for sections V-C and V-E -------------------------------------
 
 EVALUATIONS = {"first evaluation": "first", "best evaluation": "max"}
@@ -108,94 +133,3 @@ def evaluations(
                 place = {"row": row, "column": f"{short}, {when}", "printed": printed}
                 cells.append(place | sides[when])
     return pd.DataFrame(cells)
-
-
-# -- figure 5 --------------------------------------------------------------------------------------
-
-BESIDE_LOGS = (
-    "Hollow: the authors' logs, accuracy of all clients at the four evaluations of 400 rounds, with"
-    " momentum 0.7, one seed (`author_logs.csv`). Ours is accuracy of a round's participants: the"
-    " two are not to be subtracted."
-)
-NOT_DRAWN = (
-    f"Runs of fewer than {WINDOW} scored rounds are not smoothed; of those below the paper scale,"
-    " which are far shorter than 400 rounds, lines of two points are in the data and not drawn."
-)
-WIDE = {"linewidth": 3.2, "alpha": 0.45}
-"""So that NoNorm shows on both sides of GlobalNorm, which lies on top of it."""
-
-
-AS_DEFINED = ", as defined (ours)"
-
-
-def norm_curves(evidence: Evidence) -> pd.DataFrame:
-    """Return our curves under four normalisations, as logged and as defined, and the logs."""
-    parts = []
-    for way, tail in (("as logged", "-m0.7"), ("as defined", "")):
-        names = {n if tail else f"{n}, {way}": n for n in accuracy.NORMS}
-        shorts = {key(short, tail=tail): short for short in DATASETS}
-        ours = over_seeds(run_curves(evidence, list(names), list(shorts)))
-        ours = ours.assign(kind=f"ours, {way}", label=ours["label"].map(names))
-        parts.append(ours.assign(short=ours["column"].map(shorts)))
-    if evidence.scale != "smoke":  # digits stand beside no log
-        names = {f"{OURS} {name}": name for name in accuracy.NORMS}
-        logged = logs.curves("Dir(0.1)").query("method in @names")
-        shorts = {printed: short for short, printed in PRINTED.items()}
-        labels = {"label": logged["method"].map(names), "short": logged["dataset"].map(shorts)}
-        parts.append(logged[["round", "mean"]].assign(kind=plots.LOG, **labels))
-    both = pd.concat(parts, ignore_index=True)
-    return both.sort_values(["kind", "short", "label", "round"], kind="stable", ignore_index=True)
-
-
-def fig5(evidence: Evidence) -> Figure:
-    """Return a panel per data set with the authors' logs and ours in the same axes."""
-    data = norm_curves(evidence)
-    defined = data["kind"].str.endswith("as defined")
-    shown = data.assign(label=data["label"] + np.where(defined, AS_DEFINED, ""))
-    if evidence.scale != "smoke":
-        points = shown.groupby(["short", "kind", "label"])["round"].transform("size")
-        shown = shown[(shown["kind"] == plots.LOG) | (points > 2)]
-    styles = {
-        f"{name}{way}": {**figure_style.look(index, dash), **(WIDE if index == 0 else {})}
-        for dash, way in enumerate(("", AS_DEFINED))
-        for index, name in enumerate(accuracy.NORMS)
-    }
-    titles = forms.titles(evidence, DATASETS)
-    logged = {short: key(short, tail="-m0.7") for short in DATASETS}
-    frame = evaluations(
-        evidence, {f"{OURS} {norm}": norm for norm in accuracy.NORMS}, logged, "Dir(0.1)"
-    )
-    judged = judge_all(evidence, FOLDER, "fig5", frame)
-    return forms.figure(
-        evidence,
-        (PAPER, "fig5"),
-        "Figure 5: convergence under four normalisations",
-        "FedOBP under four normalisations, in the authors' logs and ours. Solid: as logged by the"
-        " authors; dashed: as defined. NoNorm and GlobalNorm coincide.",
-        lambda new_canvas: plots.curve_panels(
-            new_canvas, shown, titles, list(styles), by="short", styles=styles
-        ),
-        data.assign(column=data["short"].map(DATASETS)).drop(columns="short"),
-        notes=(
-            COHORT,
-            BESIDE_LOGS,
-            NOT_DRAWN,
-            *forms.at_scale(evidence, smoke=SAME_DATA),
-            accuracy.TWICE,
-            *forms.missing(evidence, accuracy.NORMS, list(logged.values())),
-        ),
-        claims=[replace(each, why=f"{each.why}; {LOGS}") for each in judged],
-        findings=_run_norms(data) if evidence.scale != "smoke" else (),
-    )
-
-
-def _run_norms(data: pd.DataFrame) -> tuple[str, ...]:
-    """Return which normalisations have runs of ours, and on how many data sets, in a sentence."""
-    ours = data[data["kind"] != plots.LOG]
-    counts = ours.groupby(["label", "kind"])["short"].nunique().reset_index().to_dict("records")
-    parts = [
-        f"{each['label']} ({each['kind'].removeprefix('ours, ')}) on {each['short']} of"
-        f" {len(DATASETS)} data sets"
-        for each in counts
-    ]
-    return (f"Our runs: {'; '.join(parts) or 'none'}.",)

@@ -7,6 +7,7 @@ ones of Figure 2 beside Table 1 tell the reading error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
@@ -17,7 +18,8 @@ from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, folded, pick, scores
 from repfl.paper_tables.core.published import drawn_lines
-from repfl.paper_tables.core.result import Claim, Figure, NewCanvas
+from repfl.paper_tables.core.result import CURVE_GAP_FIELDS, Claim, Figure, NewCanvas
+from repfl.paper_tables.core.statistics.curve_gap import compare_curves
 from repfl.paper_tables.core.statistics.intervals import spread
 from repfl.paper_tables.fedselect.settings import (
     CIFAR10,
@@ -171,6 +173,8 @@ BASELINES = {"FedPer": COLUMN, "LG-FedAvg": COLUMN, "FedRep": COLUMN, "FedAvg": 
 """Baselines whose first rounds were run, with the column of each."""
 PRINTED = "Figure 2"
 ROUNDS = 40
+SEEN = (10, ROUNDS)
+"""The markers that are compared."""
 NEAR = 2
 """Rounds to either side of a marker over which ours is averaged."""
 READING = (
@@ -191,10 +195,10 @@ def fig2_start(evidence: Evidence) -> Figure:
             for name, point in POINTS.items()
         ]
     )
-    says: tuple[str, ...] = ()
+    found: dict[str, Any] = {}
     if evidence.scale == "paper":
-        others = baselines(evidence)
-        says = findings(data) + baseline_findings(others)
+        others, distances = baselines(evidence), gaps(evidence)
+        found = {"findings": findings(distances), "curve_gaps": distances}
         drawn = [markers().assign(label=PRINTED, point=each) for each in POINTS.values()]
         ran = others["label"].unique()
         beside = [markers(name).assign(label=name + MARKER, point=BESIDE) for name in ran]
@@ -215,56 +219,61 @@ def fig2_start(evidence: Evidence) -> Figure:
         alt="Accuracy of FedSelect in the first forty rounds by three rules, before and after"
         " averaging, and of baselines.",
         accuracy=True,
-        findings=says,
+        **found,
     )
 
 
-def gaps(data: pd.DataFrame) -> pd.DataFrame:
-    """Return ours minus the markers of Figure 2 that can be seen, by row, scoring point and round;
-    ours is the mean of the rounds within two of the marker's.
+def gaps(evidence: Evidence) -> pd.DataFrame:
+    """Return how far our curves lie from the markers of Figure 2 that can be seen, by row and
+    scoring point; ours is the mean of the rounds within two of a marker's.
     """
-    rows = []
-    for (label, point), line in data.groupby(["label", "point"], sort=False):
-        drawn_at = markers(label if label in BASELINES else OURS).set_index("round")["mean"]
-        for each in (round_ for round_ in drawn_at.index if round_ > NEAR):
-            near = line.loc[line["round"].between(each - NEAR, each + NEAR), "mean"]
-            rows.append((label, point, each, near.mean() - drawn_at[each]))
-    return pd.DataFrame(rows, columns=["label", "point", "round", "gap"])
+    points = [(row, COLUMN, curve) for row in ROWS for curve in POINTS]
+    points += [(name, column, _drawn_point(name)) for name, column in BASELINES.items()]
+    parts = [pd.DataFrame(columns=list(CURVE_GAP_FIELDS))]
+    for row, column, curve in points:
+        runs = forms.run_curves(evidence, [row], [column], curve).sort_values(["seed", "round"])
+        near = runs.groupby("seed")["value"].rolling(2 * NEAR + 1, center=True, min_periods=1)
+        ours = runs.assign(value=near.mean().to_numpy())
+        drawn_at = markers(row if row in BASELINES else OURS).set_index("round")["mean"]
+        about: dict[str, Any] = {"row": row, "column": column, "setting": POINTS[curve]}
+        about["beside"] = f"{PAPER}/fig2"
+        parts += [compare_curves(ours, drawn_at, [SEEN]).assign(**about)] if len(ours) else []
+    return pd.concat(parts[1:] or parts, ignore_index=True)[list(CURVE_GAP_FIELDS)]
 
 
-def findings(data: pd.DataFrame) -> tuple[str, ...]:
-    """Return how far the rules lie from the markers, once all have run."""
-    if set(data["label"]) < set(RULES):
-        return ()
-    data = data[data["label"].isin(RULES)]
-    curves = {
-        f"{label} {point}": (float((gap**2).mean() ** 0.5), float(gap.mean()))
-        for (label, point), gap in gaps(data).groupby(["label", "point"])["gap"]
-    }
-    near, (least, mean) = min(curves.items(), key=lambda curve: curve[1][0])
-    most = max(rms for rms, _ in curves.values())
-    return (
-        f"{len(RULES)} rules, each scored before and after averaging (one seed): from round 10 on"
-        f" they differ from Figure 2 by {least:.1f} to {most:.1f} points (root mean square). The"
-        f" nearest is {near}, {mean:+.1f} on average.",
-    )
+def findings(beside: pd.DataFrame) -> tuple[str, ...]:
+    """Return how far the rules lie from the markers, once all have run, and each baseline."""
+    says, rules = [], beside[beside["row"].isin(RULES)]
+    if set(rules["row"]) == set(RULES):
+        near = rules.sort_values("rms").iloc[0]
+        says.append(
+            f"{len(RULES)} rules, each scored before and after averaging (one seed): from round 10"
+            f" on they differ from Figure 2 by {near['rms']:.1f} to {rules['rms'].max():.1f} points"
+            f" (root mean square). The nearest is {near['row']} {near['setting']},"
+            f" {near['difference']:+.1f} on average."
+        )
+    others = beside[beside["row"].isin(BASELINES)]
+    words = [
+        f"{row} {gap:+.1f}" for row, gap in zip(others["row"], others["difference"], strict=True)
+    ]
+    if words:
+        says.append(
+            f"Baselines, ours minus their markers on average: {', '.join(words)} points (one seed)."
+        )
+    return tuple(says)
 
 
 def baselines(evidence: Evidence) -> pd.DataFrame:
     """Return the baselines' curves, each at the point at which Figure 2 scores it."""
     parts = []
     for name, column in BASELINES.items():
-        curve = "post_agg/mean" if name in AFTER else "pre_agg/mean"
-        parts.append(forms.accuracy_curves(evidence, [name], [column], curve))
+        parts.append(forms.accuracy_curves(evidence, [name], [column], _drawn_point(name)))
     return joined(parts).assign(point=BESIDE)
 
 
-def baseline_findings(data: pd.DataFrame) -> tuple[str, ...]:
-    """Return how far each baseline lies from its own markers."""
-    means = gaps(data).groupby("label", sort=False)["gap"].mean()
-    words = ", ".join(f"{label} {gap:+.1f}" for label, gap in means.items())
-    says = f"Baselines, ours minus their markers on average: {words} points (one seed)."
-    return (says,) if words else ()
+def _drawn_point(baseline: str) -> str:
+    """Return the stored curve of a baseline that Figure 2 draws."""
+    return "post_agg/mean" if baseline in AFTER else "pre_agg/mean"
 
 
 def markers(method: str = OURS) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from repfl.paper_tables.core import ranking, tables
 from repfl.paper_tables.core.drawing import captions, figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.result import (
+    CURVE_GAP_FIELDS,
     Absent,
     Canvas,
     Column,
@@ -29,6 +30,7 @@ from repfl.paper_tables.core.result import (
     Table,
     claim,
 )
+from repfl.paper_tables.core.statistics.curve_gap import compare_curves
 from repfl.paper_tables.core.statistics.noise import Noise
 from repfl.paper_tables.core.statistics.verdict import Printing
 from repfl.paper_tables.core.tables import Place, Row
@@ -149,6 +151,14 @@ def _published(place: int, key: tuple[str, str], values: tuple[float, float]) ->
     }
 
 
+def small_curves() -> pd.DataFrame:
+    """Two runs of one row that lie two points below a figure's curve."""
+    runs = pd.DataFrame({"seed": [1, 1, 2, 2], "round": [1, 2, 1, 2], "value": 80.0})
+    found = compare_curves(runs, pd.Series(82.0, [1, 2]), [(1, 2)])
+    about = {"row": "FedAvg", "column": "easy", "setting": "momentum 0", "beside": "paper-a/fig1"}
+    return found.assign(**about)[list(CURVE_GAP_FIELDS)]
+
+
 def small_table(evidence: Evidence | None = None) -> Table:
     """The table of the golden files."""
     evidence = evidence or SmallEvidence()
@@ -173,6 +183,7 @@ def small_table(evidence: Evidence | None = None) -> Table:
         tables.layout_of(frame, ROWS, COLUMNS),
         ranking.orderings(frame, COLUMNS),
         ranking.summary(evidence, frame, ROWS),
+        curve_gaps=small_curves(),
     )
 
 

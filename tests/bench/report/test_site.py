@@ -60,13 +60,25 @@ def test_a_dot_leads_to_its_number_and_the_number_tells_everything(
         "repfl data get cifar10 && ", "--fresh --device cpu", "--fresh --device cuda",
     ):  # fmt: skip
         assert piece in text, piece
-    assert page.locator("#number tbody tr").count() == 3  # seeds
+    assert page.locator("#number [aria-label='Our runs'] tbody tr").count() == 3  # seeds
     assert page.locator("#curve path").count() == 3
     assert page.locator("#spread svg").count() == 1
     page.locator("#number .crumbs a").first.click()
     page.locator("#artefact").wait_for()  # the page hears of its new address after the click
     assert page.locator("#artefact").is_visible()
     assert not page.locator("#number").is_visible()
+
+
+def test_a_number_shows_its_curve_beside_that_of_the_paper(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "paper-a" / "table1.html")
+    page.get_by_text("How far the curves of these runs lie").click()
+    cells = ["FedAvg", "CIFAR-10, α = 0.1", "momentum 0", "1 to 2", "2", "−2.00 [−2.00, −2.00]"]
+    text = page.locator("#curves tbody tr").inner_text().replace("\u00a0", " ").split("\t")
+    assert text == [*cells, "2.00", "0.00", "differs"]
+    for number, lines in (("#fedavg.easy", 1), ("#separate.easy", 0)):
+        page = watched.open(folder / "paper-a" / "table1.html", number)
+        curves = page.get_by_role("region", name="Its curve beside the paper's")
+        assert curves.locator("tbody tr").count() == lines
 
 
 def test_a_click_on_a_heading_sorts_by_value_and_a_second_one_turns_it(

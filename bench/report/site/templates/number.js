@@ -42,6 +42,17 @@
       text(300, 12, `margin ±${format(margin)}`), text(300, 68, "0"), ...[n.difference_low, n.difference_high].map(v => text(px(v), 68, Math.abs(px(v) - 300) < 30 ? "" : format(v))), text(20, 81, "ours lower", "start"), text(580, 81, "ours higher", "end"));
   }
 
+  // The lines of the artefact's curves that are of this number's runs.
+  function ownCurves(n) {
+    const table = whole.querySelector("#curves")?.cloneNode(true);
+    const rows = [...table?.tBodies[0].rows || []], ours = rows.filter(row => row.dataset.at === `${n.row}|${n.column}`);
+    if (!ours.length) return null;
+    table.removeAttribute("id");
+    table.tBodies[0].replaceChildren(...ours);
+    for (const head of table.tHead.rows[0].cells) head.textContent = head.textContent;
+    return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Its curve beside the paper's" }, table);
+  }
+
   function page(n) {
     const runs = (n.runs || []).map(id => [id, data.runs[id]]).filter(pair => pair[1]);
     const first = runs[0]?.[1], want = data.wants[`${n.row}|${n.column}`];
@@ -77,6 +88,8 @@
     }
     const accuracy = PERCENT.includes(n.unit);
     if (accuracy) parts.push(el("div", { class: "panels", id: "evidence" }, el("div", { class: "chart", id: "curve" }), el("div", { class: "chart", id: "spread" })));
+    const beside = ownCurves(n);
+    if (beside) parts.push(el("h2", {}, "Its curve beside the paper's"), el("p", { class: "soft" }, whole.querySelector("#curves").closest(".scroll").previousElementSibling.textContent), beside);
     parts.push(el("h2", {}, "About this number"), about);
     if (first) {
       parts.push(el("details", {}, el("summary", {}, "Hyper-parameters"), facts(flat(first.hp).map(([k, v]) => [k, v])), Object.keys(first.hp).length ? "" : el("p", {}, "None of its own.")));
