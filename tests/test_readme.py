@@ -136,8 +136,7 @@ def test_claims_are_added_up_over_the_papers() -> None:
     agreeing = sum(map(int, re.findall(r"\((\d+) agrees? with", answers)))
     assert (
         f"Of {total}, {held} hold, {failed} do not, {against} contradict their paper's own"
-        f" numbers, {settings} are settings, {open_} are undecided."
-        in unlinked(README)
+        f" numbers, {settings} are settings, {open_} are undecided." in unlinked(README)
     )
     assert (
         f"of {total} claims {held} hold, {failed} do not hold, {against} contradict their paper's"

@@ -18,8 +18,14 @@ NAME = "front.png"
 
 
 def shown(numbers: Iterable[Number]) -> list[Number]:
-    """Return the accuracies that were re-run at full scale and have a verdict."""
-    return [each for each in overview.judged(numbers) if each.in_percent]
+    """Return the accuracies that were re-run at full scale and have a verdict. One that a paper
+    prints in two tables is shown once, where it stands first.
+    """
+    first: dict[tuple[object, ...], Number] = {}
+    for each in overview.judged(numbers):
+        if each.in_percent:
+            first.setdefault((each.paper, each.kind, each.runs or each.id, each.printed), each)
+    return list(first.values())
 
 
 def write(numbers: Sequence[Number], commit: str, out: Path) -> None:
@@ -97,4 +103,4 @@ def _seeds(shown: Sequence[Number]) -> str:
     """Return from how many runs each number is."""
     counts = sorted({number.seeds for number in shown})
     runs = "run" if counts == [1] else "runs"
-    return f"{' or '.join(map(str, counts))} {runs} each"
+    return f"{' to '.join(map(str, dict.fromkeys([counts[0], counts[-1]])))} {runs} each"

@@ -42,6 +42,8 @@ LEFT_OUT = [
 
 def test_every_re_run_number_is_a_line_with_its_difference_in_its_colour() -> None:
     assert front_picture.shown([*SHOWN, *LEFT_OUT]) == SHOWN
+    twice = [number(80.0, 80.5, Verdict.REPRODUCED, f"table{n}.csv:2", runs=("a",)) for n in (1, 2)]
+    assert front_picture.shown(twice) == twice[:1]
     canvas = front_picture.draw(front_picture.shown([*SHOWN, *LEFT_OUT]), "abc")
     green, purple, red = "#0a7d4f", "#6f4fb0", "#b4370f"
     drawn = []
