@@ -1,4 +1,6 @@
-"""A table as Markdown: ours over the reported number, with the verdict."""
+"""A table as Markdown: ours over the reported number, with the verdict. Of a figure, how far our
+curves lie from the paper's.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +47,8 @@ def markdown(sheet: Sheet) -> str:
         head, *lines = [[name(text) for text in line] for line in sheet.summary]
         statistics = table([name(sheet.layout.corner), *head[1:]], lines)
         parts.append(f"**Statistics over all columns**\n\n{statistics}\n\n{sheet.tested}")
+    if sheet.curves:
+        parts.append(f"**{CURVES}**\n\n{_curves(sheet)}")
     parts += [
         _bullets("Remarks", sheet.remarks),
         _bullets("What our runs show", sheet.findings),
@@ -52,6 +56,17 @@ def markdown(sheet: Sheet) -> str:
         _bullets("Claims, in our words", [claim.line for claim in sheet.claims]),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"
+
+
+CURVES = "Our curves beside the paper's: ours minus theirs in points, on average over the rounds"
+
+
+def _curves(sheet: Sheet) -> str:
+    head = ["line", "where", "setting", "rounds", "runs", "difference", "rms", "noise", "verdict"]
+    texts = [(c.row, c.where, c.setting, c.rounds, str(c.seeds)) for c in sheet.curves]
+    values = [(c.difference_text, c.rms, c.noise, c.verdict) for c in sheet.curves]
+    lines = [[*map(name, left), *right] for left, right in zip(texts, values, strict=True)]
+    return table(head, lines)
 
 
 ORDERS = ["Does the order of the rows hold?", "rows", "Kendall's τ", "best, reported", "best, ours"]

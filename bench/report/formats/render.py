@@ -75,6 +75,8 @@ def _write(result: Result, sheet: Sheet, stem: Path) -> list[Path]:
         }
     elif isinstance(result, Figure):
         texts = {"csv": numbers.as_csv(result.data)}
+        if sheet.curves:
+            texts["md"] = markdown(sheet)
     for suffix, text in texts.items():
         _with_suffix(stem, suffix).write_text(text, encoding="utf-8", newline="\n")
     paths = [_with_suffix(stem, suffix) for suffix in texts]
