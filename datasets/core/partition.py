@@ -20,6 +20,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from repfl.datasets.core.errors import DataError, suggest
 from repfl.datasets.core.recipe import Partition, Recipe
+from repfl.datasets.core.registry import SPLITS, Dataset
 from repfl.datasets.core.rng import generator
 from repfl.datasets.core.splits import ClientSplits as ClientSplits
 from repfl.datasets.core.splits import hold_out_public, hold_out_validation
@@ -286,6 +287,29 @@ def _check_apart(splits: ClientSplits, samples: int, where: str) -> None:
     every = np.concatenate(list(held.values()))
     if len(none := every[(every < 0) | (every >= samples)]):
         raise DataError(f"{where}: there is no sample {none[0]}; valid: 0 to {samples - 1}")
+
+
+def published_pool(dataset: Dataset) -> Pool | None:
+    """Return the samples of a dataset as far as they are published: classes, but no images.
+
+    Prepared samples are sorted by split and class, so class counts per split are all that most
+    rules use. With counts over all splits alone, as in `totals`, there is one split, and a rule
+    that shuffles all samples draws others than with the data. None if no counts are published, or
+    if samples have domains, persons or sources as well.
+    """
+    edition = dataset.editions[0] if dataset.editions else None
+    if edition is None or dataset.groups:
+        return None
+    counts = edition.counts or ({"all": edition.totals} if edition.totals else {})
+    if not counts:
+        return None
+    classes = len(dataset.classes)
+    labels: list[np.ndarray] = []
+    splits, start = {}, 0
+    for split in (name for name in SPLITS if name in counts):
+        labels.append(np.repeat(np.arange(classes), counts[split]))
+        splits[split] = range(start, start := start + len(labels[-1]))
+    return Pool(np.concatenate(labels), splits, classes)
 
 
 def _hold_out(splits: ClientSplits, pool: Pool, recipe: Recipe, seed: int) -> ClientSplits:

@@ -54,8 +54,11 @@ def _check_class_dirichlet(facts: Facts, clients: int, options: ClassDirichlet) 
 def class_dirichlet(pool: Pool, clients: int, seed: int, options: ClassDirichlet) -> ClientSplits:
     """FedOBP's partition: cut every class over the clients by its own Dirichlet draw.
 
-    It is repeated until the smallest client has enough samples. All official splits are merged and
-    split again per client.
+    All official splits are merged. Each class is shuffled and cut into consecutive pieces, one per
+    client, whose shares are a draw from Dir(`alpha`). If any client has fewer than `minimum`
+    samples, all classes are drawn again, so no sample is dropped and no client is left out. Then
+    each client's samples are shuffled; the first `test_share` of them, rounded down, are its test
+    part, the others are for training.
     """
     stream = np.random.RandomState(seed)
     pieces, _ = draw_classes(pool.by_class(pool.all_samples), clients, options, stream)
@@ -127,9 +130,11 @@ def _check_client_dirichlet(facts: Facts, clients: int, options: ClientDirichlet
 def client_dirichlet(pool: Pool, clients: int, seed: int, options: ClientDirichlet) -> ClientSplits:
     """FedPURIN's partition: every client draws a class distribution and then its samples.
 
-    Clients have equal sizes. Their samples overlap, although the paper calls them disjoint. Train
-    and test come from two calls with the same seed; the class distributions are drawn first, so
-    they are the same in both.
+    A client's class shares are a draw from Dir(`alpha`). By them it gets `train` samples of the
+    official training split and `test` samples of the official test split, drawn at random from each
+    class, so all clients have equal sizes. Clients draw independently, so their samples overlap,
+    although the paper calls them disjoint. Train and test come from two calls with the same seed;
+    the class distributions are drawn first, so they are the same in both.
     """
     parts = {}
     for split, size in (("train", options.train), ("test", options.test)):
@@ -199,8 +204,11 @@ def pairwise_dirichlet(
 ) -> ClientSplits:
     """Star-PFL's partition: pairs of clients jointly hold an IID part of all samples.
 
-    Classes are skewed only within a pair, so heterogeneity is mild. All official splits are pooled.
-    Clients have exactly equal sizes; up to N - 1 samples are dropped.
+    All official splits are pooled and shuffled, and each pair gets an equal part. Within a pair,
+    every class is cut in two by a draw from Dir(`alpha`), and a client with its fair share gets no
+    more. So classes are skewed only there, and heterogeneity is mild. Clients have exactly equal
+    sizes; up to N - 1 samples are dropped. Of each class of a client, `train_share` is for
+    training, `test_share` for testing, and the rest for validation.
     """
     samples = len(pool.labels)
     step = int(1 / clients * samples)

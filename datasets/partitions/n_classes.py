@@ -48,7 +48,13 @@ def _check(facts: Facts, clients: int, options: NClasses) -> None:
 
 @partitioner("n-cls", NClasses, check=_check)
 def n_classes(pool: Pool, clients: int, seed: int, options: NClasses) -> ClientSplits:
-    """Give clients of equal size a fixed number of random classes."""
+    """Dis-PFL's partition, used for PFedDST: clients of equal size hold a few random classes.
+
+    Every client draws `classes` classes. Then a random client that is not full gets the next sample
+    of one of its classes, until all have the same number of training samples. A class that runs out
+    restarts at a random position, so clients may share samples. Test samples are drawn per client
+    in the proportions of its training classes; they overlap too.
+    """
     train, test = pool.splits["train"], pool.splits["test"]
     size = len(train) // clients - options.truncate
     if min(map(len, pool.by_class(train))) < 2 or min(map(len, pool.by_class(test))) < 1:

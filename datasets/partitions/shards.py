@@ -127,7 +127,8 @@ def _check_client_classes(
 def class_shards(pool: Pool, clients: int, seed: int, options: ClassShards) -> ClientSplits:
     """FedSelect's partition: cut classes into blocks in dataset order, give a few to each client.
 
-    A client may draw the same class twice. It is tested on the classes it trains on. The Python and
+    A client gets `classes` blocks, and keeps the first `train` and the first `test` samples of
+    each. It may draw the same class twice. It is tested on the classes it trains on. The Python and
     NumPy streams of the published code are replayed, including its second slice, which starts one
     sample late. With `client_classes` the code's stream draws only which block of a class a client
     gets.

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from repfl.datasets.core.partition import ClientSplits, Pool, majority_accuracy, partitioners
+from repfl.datasets.core.partition import (
+    ClientSplits,
+    Pool,
+    majority_accuracy,
+    partitioners,
+    published_pool,
+)
 from repfl.datasets.core.registry import get
 from repfl.datasets.partitions.dirichlet import ClassDirichlet, draw_classes, split_pair
 from tests.datasets.tiny import pool, split
@@ -32,9 +38,9 @@ FEDOBP: list[tuple[Any, ...]] = [
 
 
 def pool_of(name: str) -> Pool:
-    counts = get(name).counts
-    assert counts is not None
-    return pool(counts["train"], counts["test"])
+    published = published_pool(get(name))
+    assert published is not None
+    return published
 
 
 def fedobp_s(samples: Pool, alpha: float) -> ClientSplits:
