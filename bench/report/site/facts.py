@@ -11,9 +11,11 @@ from typing import Any
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.report.site import holdings
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
-from repfl.datasets.core.recipe import Partition
+from repfl.datasets.core import registry
+from repfl.datasets.core.recipe import Recipe
 
 
 def of_paper(item: Planned, planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,8 +113,9 @@ def of_dataset(name: str) -> dict[str, Any]:
 
 
 def splits(planned: Sequence[Planned]) -> dict[str, list[dict[str, Any]]]:
-    """Return, by data set, how the papers deal it to clients: a line per recipe of the largest
-    scale.
+    """Return, by data set, how the papers split it among clients: a line per recipe of the largest
+    scale, with what the clients hold. `like` names an earlier line whose clients have the same
+    shares of classes, and so the same picture.
     """
     largest: dict[tuple[str, str], Planned] = {}
     for item in planned:
@@ -120,6 +123,7 @@ def splits(planned: Sequence[Planned]) -> dict[str, list[dict[str, Any]]]:
         if key not in largest or rank > grids.SCALES.index(largest[key].scale):
             largest[key] = item
     lines: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
+    drawn: dict[tuple[str, str, bytes], str] = {}
     for item in largest.values():
         recipe = item.cell.recipe
         line = {
@@ -127,31 +131,38 @@ def splits(planned: Sequence[Planned]) -> dict[str, list[dict[str, Any]]]:
             "recipe": item.column,
             "scale": item.scale,
             "rule": recipe.partition.rule,
-            "what": _first_sentence(recipe.partition.rule),
-            "options": _chosen(recipe.partition),
+            "options": _chosen(recipe),
             "clients": recipe.clients,
             "participation": f"{100 * recipe.participation:g} %",
         }
         same = tuple(value for name, value in line.items() if name != "recipe")
-        lines.setdefault(recipe.dataset, {}).setdefault(same, line)
+        if same not in (known := lines.setdefault(recipe.dataset, {})):
+            known[same] = line | _held(item, drawn)
     return {name: list(each.values()) for name, each in lines.items()}
 
 
-def _chosen(partition: Partition) -> str:
-    """Return the options of a partition; a list by its length."""
+def _held(item: Planned, drawn: dict[tuple[str, str, bytes], str]) -> dict[str, Any]:
+    """Return what the clients of a recipe hold; `drawn` is completed."""
+    recipe, label, like = item.cell.recipe, item.column_label, ""
+    if held := holdings.holdings(recipe, item.cell.seed):
+        key = (item.paper, recipe.dataset, held.shares.round(6).tobytes())
+        like = drawn.setdefault(key, label)
+    told = holdings.sentences(recipe, held, item.cell.seed) if held else ""
+    return {"label": label, "held": held, "told": told, "like": like if like != label else ""}
+
+
+def _chosen(recipe: Recipe) -> str:
+    """Return the options of a recipe's partition that matter; a list by its length."""
+    partition = recipe.partition
     seed = "each run's own" if partition.seed is None else partition.seed
+    options = {**partition.options, "val_share": partition.val_share, "seed": seed}
+    if not registry.get(recipe.dataset).groups:
+        options.pop("severity", None)
     return ", ".join(
         f"{name} = {f'a list of {len(value)}' if isinstance(value, list | tuple) else value}"
-        for name, value in {**partition.options, "seed": seed}.items()
+        for name, value in options.items()
         if value is not None
     )
-
-
-def _first_sentence(rule: str) -> str:
-    """Return what a partition rule does, in its own first sentence."""
-    from repfl.bench.grid import catalog
-
-    return " ".join(str(catalog.partition_facts(rule)["rule"]).split("\n\n")[0].split())
 
 
 def origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from repfl.bench.report.links import (
 )
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import Book, Sheet
-from repfl.bench.report.site import words
+from repfl.bench.report.site import holdings, words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard, markdown
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
@@ -79,8 +79,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
             f"methods/{slug(name)}.html", "method.html.j2", **_method(name, lines, book, board)
         )
     for name, lines in words.by_dataset(book).items():
-        values = {"name": name, "facts": book.datasets.get(name, {}), "lines": lines}
-        yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **values)
+        yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **_dataset(name, lines, book))
     if board:
         picture = _picture(book, board.figure) if board.figure else ""
         findings = readme(board.findings, _folder(book, "board"))
@@ -331,6 +330,26 @@ def _method(
         "lines": lines,
         "ranked": ranked,
         "tuned": _tuned(ranked, book),
+    }
+
+
+def _dataset(name: str, lines: list[tuple[Sheet, Number]], book: Book) -> dict[str, Any]:
+    facts = book.datasets.get(name, {})
+    # pictures first, reduced runs last
+    dealt = sorted(facts.get("dealt", ()), key=lambda d: (d["scale"] == "desk", bool(d["like"])))
+    rules = dict.fromkeys(each["rule"] for each in dealt)
+    held = [each["held"] for each in dealt if each["held"]]
+    return {
+        "name": name,
+        "facts": facts,
+        "lines": lines,
+        "dealt": dealt,
+        "rules": holdings.rules(rules),
+        "dirichlet": holdings.dirichlet((book.name(d["paper"]), d["rule"]) for d in dealt),
+        "drawn": held,
+        "many": any(len(each.classes) > holdings.MAX_ROWS for each in held),
+        "shades": holdings.SHADES,
+        "picture": holdings.picture,
     }
 
 

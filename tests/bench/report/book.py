@@ -7,12 +7,15 @@ from typing import Any
 
 import pandas as pd
 
+from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.planned import Planned
 from repfl.bench.report import build, sheet
 from repfl.bench.report.formats import render
 from repfl.bench.report.sheet import Book, Sheet
-from repfl.bench.report.site import pages
+from repfl.bench.report.site import facts, pages
 from repfl.paper_tables.core.result import Result, Table
 from tests.bench.report import sample
+from tests.datasets.tiny import recipe
 
 RECIPE = {
     "dataset": "cifar10",
@@ -30,6 +33,21 @@ TESTED = {
     "columns": [{"rule": "n-cls", "dealt": [2], "models": ["tiny"], "clients": [8]}],
     "rows": [{"method": "fedavg", "all": CELLS, "cells": [CELLS]}],
 }
+
+
+def dealt() -> list[dict[str, Any]]:
+    """Two splits by different rules, and one that needs more than class counts."""
+    rules = {
+        "a": recipe("class-dirichlet", 20, "cifar10", 42, alpha=0.1),
+        "b": recipe("client-dirichlet", 5, "cifar10", alpha=0.1),
+        "c": recipe("persons", 30, "har"),
+    }
+    where = ("table1", "table", "FedAvg")
+    cells = [
+        Planned(build_cell("fedavg", {}, each, 1), "paper-a", *where, name, f"α, {name}", "paper")
+        for name, each in rules.items()
+    ]
+    return [line for lines in facts.splits(cells).values() for line in lines]
 
 
 def run(number: Any, cell: str, seed: int) -> dict[str, Any]:
@@ -108,7 +126,14 @@ def write(out: Path) -> Book:
                 "hyperparameters": [{"name": "mu", "default": 0.1, "meaning": "pull"}],
             }
         },
-        {"cifar10": {"title": "CIFAR-10", "licence": "none", "command": "repfl data get cifar10"}},
+        {
+            "cifar10": {
+                "title": "CIFAR-10",
+                "licence": "none",
+                "command": "repfl data get cifar10",
+                "dealt": dealt(),
+            }
+        },
         {"report made at commit": "abc"},
         records="../results",
         out=str(out),
