@@ -72,9 +72,15 @@ def test_a_dot_leads_to_its_number_and_the_number_tells_everything(
 def test_a_number_shows_its_curve_beside_that_of_the_paper(watched: Watched, folder: Path) -> None:
     page = watched.open(folder / "paper-a" / "table1.html")
     page.get_by_text("How far the curves of these runs lie").click()
-    cells = ["FedAvg", "CIFAR-10, α = 0.1", "momentum 0", "1 to 2", "2", "−2.00 [−2.00, −2.00]"]
-    text = page.locator("#curves tbody tr").inner_text().replace("\u00a0", " ").split("\t")
-    assert text == [*cells, "2.00", "0.00", "differs"]
+    cells = ["FedAvg", "CIFAR-10, α = 0.1", "momentum 0", "paper-a/fig1", "1 to 2", "2"]
+    text = (
+        page.locator("#curves tbody tr")
+        .inner_text()
+        .replace("\u00a0", " ")
+        .replace("\u2011", "-")
+        .split("\t")
+    )
+    assert text == [*cells, "−2.00 [−2.00, −2.00]", "2.00", "0.00", "differs"]
     for number, lines in (("#fedavg.easy", 1), ("#separate.easy", 0)):
         page = watched.open(folder / "paper-a" / "table1.html", number)
         curves = page.get_by_role("region", name="Its curve beside the paper's")
