@@ -92,6 +92,13 @@ def of_method(name: str) -> dict[str, Any]:
     return catalog.method_facts(name) if find_entry(name) else {"name": name}
 
 
+SIDES = {
+    "images": "pixels and channels", "signals": "channels and time steps", "features": "features",
+    "tokens": "tokens",
+}  # fmt: skip
+"""What the sizes of a sample count."""
+
+
 def of_dataset(name: str) -> dict[str, Any]:
     """Return what the registry says of a data set."""
     from repfl.datasets.core.registry import get, names
@@ -105,7 +112,7 @@ def of_dataset(name: str) -> dict[str, Any]:
         "licence": description.licence,
         "citation": description.citation,
         "classes": len(description.classes),
-        "shape": " × ".join(map(str, description.shape)),
+        "shape": f"{' × '.join(map(str, description.sample_shape))} {SIDES[description.kind]}",
         "splits": {split: f"{size:,}" for split, size in description.splits.items()},
         "megabytes": round(description.size / 1e6),
         "command": "" if description.embedded else f"repfl data get {name}",
