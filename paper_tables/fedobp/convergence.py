@@ -54,10 +54,10 @@ START = 20
 """Rounds that a panel does not make room for."""
 THINNED = 5
 """Every fifth point of a drawn curve is kept in the data of a figure."""
-ANOTHER_SETTING = (
+SETTING = (
     "The curves of this figure in the authors' repository are their logs, smoothed, with momentum"
-    " 0.7. Our lines are the runs of Tables III and IV, without momentum: another setting. README,"
-    " 2."
+    " 0.7. That is the setting of our runs of sixty rounds with 0.7; the full runs are those of"
+    " Tables III and IV, without momentum, which is another setting. README, 2."
 )
 
 
@@ -98,7 +98,7 @@ def _convergence(evidence: Evidence, alpha: str) -> Figure:
         f"{OURS} and its baselines at Dir({alpha}): every curve of ours beside that of the figure.",
         partial(draw, runs=runs, alpha=alpha),
         beside_drawn(runs, alpha),
-        notes=(ANOTHER_SETTING, COHORT, accuracy.COMPAT, *forms.missing(evidence, DRAWN, columns)),
+        notes=(SETTING, COHORT, accuracy.COMPAT, *forms.missing(evidence, DRAWN, columns)),
         claims=judged,
         findings=findings(beside),
         curve_gaps=beside,
@@ -153,7 +153,8 @@ def draw(new_canvas: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
         for (momentum, seed), run in here.groupby(["momentum", "seed"]):
             label = f"ours, momentum {momentum}" if seed == here["seed"].min() else None
             colour = COLOURS[str(momentum)]
-            axes.plot(run["round"], run["mean"], color=colour, linewidth=1, label=label)
+            width = 1.4 if momentum == LOGGED else 0.8
+            axes.plot(run["round"], run["mean"], color=colour, linewidth=width, label=label)
         late = [*line[line.index > START], *here.loc[here["round"] > START, "mean"]]
         if late:
             axes.set_ylim(min(late) - 2, max(late) + 1)
@@ -167,20 +168,21 @@ def draw(new_canvas: NewCanvas, runs: pd.DataFrame, alpha: str) -> Canvas:
 
 
 def findings(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Return how our runs lie beside the drawn curves under each momentum, in sentences."""
+    """Return how our runs lie beside the drawn curves, the momentum of the logs first."""
     parts = []
-    early = frame[frame["last"] == EARLY[1]]
-    for setting, off in early.groupby("setting")["difference"]:
-        one = f"1 curve: {off.median():+.2f} points"
-        many = f"{len(off)} curves: median {off.median():+.2f} points"
-        reach = f" ({off.min():+.2f} to {off.max():+.2f})"
-        parts.append(f"{setting}, {one if len(off) == 1 else many + reach}")
+    early = frame[frame["last"] == EARLY[1]].groupby("setting")["difference"]
+    gaps = {str(setting).removeprefix("momentum "): off for setting, off in early}
+    for momentum in sorted(gaps, key=lambda each: (each != LOGGED, each)):
+        off, whose = gaps[momentum], ", as in the logs" if momentum == LOGGED else ""
+        many = (
+            f"{off.min():+.2f} to {off.max():+.2f} ({len(off)} curves, median {off.median():+.2f})"
+        )
+        one = f"{off.median():+.2f} (1 curve)"
+        with_it = f"with momentum {momentum}{whose}" if momentum != "0" else "without momentum"
+        parts.append(f"{with_it}: {one.format(*off) if len(off) == 1 else many}")
     first, last = EARLY
-    words = (
-        f"Rounds {first} to {last}, ours minus the drawn curve (a log with momentum {LOGGED}):"
-        f" {'; '.join(parts)}."
-    )
-    return (words,) if parts else ()
+    start = f"Ours minus the drawn curve in rounds {first} to {last}, in points"
+    return (f"{start}: {'; '.join(parts)}.",) if parts else ()
 
 
 # -- section V-C -----------------------------------------------------------------------------------
