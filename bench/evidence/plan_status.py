@@ -154,7 +154,12 @@ def _forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[
     costs = {"cpu": speeds["cpu"].cost(cells), "cuda": speeds["cuda"].cost(timed["cuda"])}
     forecasts = {kind: {**vars(costs[kind]), "measured": len(timed[kind])} for kind in DEVICES}
     peaks = memory.peaks_of(speeds["cpu"].records)
-    needs = [memory.needed(cell, "cpu", peaks) for cell in cells]
+    # one cell per method and size stands for its sweeps: building a state may take seconds
+    sizes = {
+        (c.method, c.recipe.model, c.recipe.dataset, c.recipe.residents, c.recipe.participation): c
+        for c in cells
+    }
+    needs = [memory.needed(cell, "cpu", peaks) for cell in sizes.values()]
     return {"cells": len(cells), **forecasts, "memory": max(needs, default=0.0)}
 
 
