@@ -64,7 +64,7 @@ def runs() -> list[dict[str, Any]]:
 TUNED, OURS, OURS_TUNED = "FedAvg, fine-tuned", "FedOBP", "FedOBP, fine-tuned"
 NARROW = 0.10
 """Points of lead up to which a column is called narrow."""
-WIDTH = 7.0
+WIDTH = 5.0
 """Of the figure, in inches."""
 MOST = 0.75
 """Share of the columns in which the sentence must be true."""
@@ -132,7 +132,7 @@ def finetuned_figure(evidence: Evidence) -> Figure:
             lambda _, height: new_canvas(WIDTH, height),
             data,
             rows,
-            {"lead": "FedAvg + FT minus the better FedOBP, points"},
+            {"lead": "FedAvg + FT minus\nthe better FedOBP, points"},
             marks={"filled": "FedAvg + FT is above", "hollow": "FedOBP is above"},
         ),
         data,

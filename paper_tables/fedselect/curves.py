@@ -141,7 +141,7 @@ def _leaders(data: pd.DataFrame) -> tuple[str, ...]:
 
 def draw_sizes(new_canvas: NewCanvas, data: pd.DataFrame) -> Canvas:
     """Draw one line per method on a logarithmic axis."""
-    canvas = new_canvas(7.5, 4.6)
+    canvas = new_canvas(4.4, 4.6)
     axes = canvas.subplots()
     plots.curves(axes, data, figure_style.looks(METHODS, OURS), x="images")
     plots.focus(axes, data)
@@ -150,7 +150,7 @@ def draw_sizes(new_canvas: NewCanvas, data: pd.DataFrame) -> Canvas:
     axes.set_xticks(sizes, [str(size) for size in sizes], minor=False)
     axes.minorticks_off()
     axes.set(xlabel="Training images per client", ylabel="Accuracy (%)")
-    figure_style.legend_below(canvas, [axes], columns=5)
+    figure_style.legend_below(canvas, [axes])
     return canvas
 
 

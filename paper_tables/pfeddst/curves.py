@@ -94,7 +94,7 @@ def draw_curves(
     new_canvas: NewCanvas, data: pd.DataFrame, labels: list[str], printed: Mapping[str, float]
 ) -> Canvas:
     """Draw two panels with one legend."""
-    canvas, styles = new_canvas(10.5, 4.3), figure_style.looks(labels, OURS)
+    canvas, styles = new_canvas(8.4, 4.3), figure_style.looks(labels, OURS)
     left, right = axes = figure_style.panels(canvas, 2, 2, sharey=True)
     if data.empty:
         for panel in axes:

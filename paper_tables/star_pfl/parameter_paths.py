@@ -170,7 +170,7 @@ def _points(traces: Traces) -> pd.DataFrame:
 
 def draw_traces(new_canvas: NewCanvas, traces: Traces) -> Canvas:
     """Draw trajectories beside a scatter."""
-    canvas = new_canvas(10, 3.6)
+    canvas = new_canvas(8.4, 3.6)
     left, right = figure_style.panels(canvas, 2, 2)
     drift = traces.stability[SHOWN]
     marked = {int(drift.argmax()): ("drifts most", 0), int(drift.argmin()): ("drifts least", 1)}
@@ -244,7 +244,7 @@ def labelled_points(traces: Traces) -> pd.DataFrame:
 
 def draw_stability(new_canvas: NewCanvas, traces: Traces) -> Canvas:
     """Draw a heat map with a line between classes; dark entries are settled."""
-    canvas = new_canvas(7.5, 5.2)
+    canvas = new_canvas(5.9, 5.2)
     (panel,) = figure_style.panels(canvas, 1, 1)
     order = np.argsort(traces.labels, kind="stable")
     labels = traces.labels[order]

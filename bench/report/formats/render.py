@@ -16,6 +16,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from repfl.bench.errors import with_class
 from repfl.bench.report import numbers
+from repfl.bench.report.formats import pieces
 from repfl.bench.report.formats.latex import latex
 from repfl.bench.report.formats.markdown import markdown
 from repfl.bench.report.sheet import Sheet
@@ -94,21 +95,24 @@ def _filled(text: str, width: int) -> str:
 def _draw(figure: Figure, stem: Path) -> list[Path]:
     """Draw a figure once. Each canvas writes its own format: `savefig` would draw it again."""
     canvas = figure.draw(figure_style.new_canvas)
-    if canvas.get_suptitle() == "":
+    texts = [canvas.get_suptitle().replace("\n", " ")]
+    if texts == [""]:
         width = round(TITLE_WIDTH * canvas.get_figwidth())
-        says = _filled(figure.findings[0] if figure.findings else figure.title, width)
+        says = figure.findings[0] if figure.findings else figure.title
         weight = "reduced runs decide nothing" if figure.scale == "desk" else ""
         version = f"repfl {(provenance.commit()['commit'] or '')[:12]}".strip()
         source = " · ".join(filter(None, (figure.stamp, weight, figure.key, version)))
-        canvas.suptitle(f"{says}\n{_filled(source, width)}", fontsize=9, x=0.01, ha="left")
+        texts = [says, source]
+        title = "\n".join(_filled(text, width) for text in texts)
+        canvas.suptitle(title, fontsize=9, x=0.01, ha="left")
     png, pdf, svg = (_with_suffix(stem, suffix) for suffix in ("png", "pdf", "svg"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
     canvas.set_layout_engine("none")  # it is laid out now
     FigureCanvasPdf(canvas).print_pdf(pdf, metadata={"CreationDate": None})
-    written = io.StringIO()
+    noted, written = pieces.prepare(canvas, texts), io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.key}):
         FigureCanvasSVG(canvas).print_svg(written, metadata={"Date": None, "Creator": None})
-    svg.write_text(inline(written.getvalue()), encoding="utf-8", newline="\n")
+    svg.write_text(inline(written.getvalue(), noted), encoding="utf-8", newline="\n")
     return [svg, png, pdf]
 
 
@@ -119,11 +123,12 @@ TAG, DECIMALS = re.compile(r"<[^>]*>"), re.compile(r"(\d+\.\d\d)\d+")
 DARK = re.compile(r"(fill|stroke): ?(#000000|#0f0f0f|#262626|#595959|black)\b")
 
 
-def inline(text: str) -> str:
-    """Return SVG for a page: without a prologue and a background, in the page's own colour. Its
-    width is such that text has one size in all figures; narrow windows scroll.
+def inline(text: str, noted: str = "") -> str:
+    """Return SVG for a page: without a prologue and a background, in the page's own colour, with
+    its pieces as `noted`. Its width is such that text has one size in all figures.
     """
     text = text[text.index("<svg") :]
+    text = text.replace(f'<g id="{pieces.REPEATED}">', '<g display="none">')
     text = re.sub(r'<g id="patch_1">.*?</g>', "", text, count=1, flags=re.DOTALL)
     text = re.sub(r"fill: ?#ffffff(?=[;\"])", "fill: none", text)
     text = DARK.sub(r"\1: currentColor", text)
@@ -132,4 +137,5 @@ def inline(text: str) -> str:
     text = re.sub(
         r' width="([\d.]+)pt"', lambda w: f' width="{PIXELS * float(w[1]):.0f}"', text, count=1
     )
-    return TAG.sub(lambda tag: DECIMALS.sub(r"\1", tag[0]), text)
+    text = TAG.sub(lambda tag: DECIMALS.sub(r"\1", tag[0]), text)
+    return text.replace("<svg", f"<svg{noted}", 1)

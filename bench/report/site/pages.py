@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from repfl.bench.evidence import runs
 from repfl.bench.report import numbers, overview
-from repfl.bench.report.formats import formatting
+from repfl.bench.report.formats import formatting, pieces
 from repfl.bench.report.links import (
     anchor,
     coded,
@@ -81,7 +81,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
     for name, lines in words.by_dataset(book).items():
         yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **_dataset(name, lines, book))
     if board:
-        picture = _picture(book, board.figure) if board.figure else ""
+        picture = _picture(book, board.figure) if board.figure else {}
         findings = readme(board.findings, _folder(book, "board"))
         yield page("leaderboard.html", "leaderboard.html.j2", picture=picture, findings=findings)
         yield "leaderboard.md", markdown(board)
@@ -154,6 +154,9 @@ def _document(text: str, repository: str) -> Markup:
 MANY_ROWS = 60
 """Rows of a table from which on it scrolls in a box of its own."""
 
+COLUMN = 365
+"""Pixels of a phone's column: a wider piece of a figure scrolls, others shrink with the column."""
+
 
 def _environment(book: Book, board: Leaderboard | None) -> Environment:
     """Return the templates, with the values that every page uses."""
@@ -180,6 +183,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "search": words.search(book, board),
         "paper_name": book.name,
         "many": MANY_ROWS,
+        "column": COLUMN,
         "tested": book.test,
         "documents": {name: TITLES[name].partition(",")[0] for name in book.documents},
         "board": board,
@@ -261,10 +265,11 @@ def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
     }
 
 
-def _picture(book: Book, sheet: Sheet) -> Markup:
-    """Return a figure as inline SVG, whose text has the colour of the page."""
+def _picture(book: Book, sheet: Sheet) -> dict[str, Any]:
+    """Return a figure as inline SVG, whose text has the colour of the page, and its pieces."""
     paths = (Path(book.out) / file for file in sheet.files if file.endswith(".svg"))
-    return Markup("".join(path.read_text("utf-8") for path in paths if path.is_file()))
+    svg = next((path.read_text("utf-8") for path in paths if path.is_file()), "")
+    return {"svg": Markup(svg), **pieces.read(svg)} if svg else {}
 
 
 def _data(sheet: Sheet, book: Book) -> dict[str, Any]:

@@ -119,7 +119,8 @@ def curve_panels(
     with_runs = {key for key in titles if (data[by] == key).any()}
     shown = [key for key in titles if key in with_runs] or list(titles)[:1]
     per_row = min(PER_ROW, len(shown))
-    canvas = new_canvas(max(5.5, 3.4 * per_row), 2.7 * -(-len(shown) // per_row) + 0.8)
+    around = 0.8 if per_row > 1 else 1.6  # of a narrow figure, whose legend has more rows
+    canvas = new_canvas(max(4.4, 3.4 * per_row), 2.7 * -(-len(shown) // per_row) + around)
     axes = figure_style.panels(canvas, len(shown), per_row)
     for panel, key in zip(axes, shown, strict=True):
         lines = data[data[by] == key]

@@ -148,7 +148,7 @@ def test_a_box_fades_where_more_follows_and_no_longer_at_its_end(
     page.locator(".scroll:not(.right, .down):has(#t)").wait_for()
 
 
-PAGES = ["index.html", "paper-a/table1.html", f"paper-a/table1.html{NUMBER}"]
+PAGES = ["index.html", "paper-a/table1.html", "paper-a/fig1.html", f"paper-a/table1.html{NUMBER}"]
 MORE = ["selftest.html", "how.html", "methods/fedavg.html", "datasets/cifar10.html"]
 MORE += [f"paper-a/{name}.html" for name in ("index", "claims", "notes")]
 
