@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from repfl.bench.errors import UserError, one_line, unknown
 from repfl.datasets.core.errors import DataError, hyphened
@@ -82,6 +82,21 @@ def option_facts(cls: Any) -> list[dict[str, Any]]:
         }
         for name, field in properties.items()
     ]
+
+
+def recipe_meanings() -> dict[str, str]:
+    """Return what every field of a recipe means, by its dotted name."""
+    from repfl.datasets.core.recipe import Recipe
+
+    return dict(_meanings(Recipe))
+
+
+def _meanings(cls: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, info in cls.__pydantic_fields__.items():
+        yield f"{prefix}{name}", info.description or ""
+        for inner in (info.annotation, *get_args(info.annotation)):
+            if hasattr(inner, "__pydantic_fields__"):
+                yield from _meanings(inner, f"{prefix}{name}.")
 
 
 def _choices(field: Mapping[str, Any]) -> str:

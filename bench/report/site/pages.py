@@ -5,7 +5,7 @@ permanent: `<paper>/<artefact>.html#<number>`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from repfl.bench.evidence import runs
+from repfl.bench.grid import catalog
 from repfl.bench.report import numbers, overview
 from repfl.bench.report.formats import formatting, pieces
 from repfl.bench.report.links import (
@@ -30,6 +31,7 @@ from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import holdings, words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard, markdown
+from repfl.datasets.core.partition import partitioners
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.statistics.verdict import EXACT, RULE, Kind
 
@@ -291,6 +293,7 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
         "numbers": [_plain(number) for number in sheet.numbers],
         "runs": runs,
         "recipes": recipes,
+        "meanings": _meanings(runs, recipes, book),
         "wants": sheet.wants,
         "datasets": sheet.datasets,
         "logged": sheet.logged,
@@ -302,6 +305,28 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
         "repository": book.repository,
         "source": f"paper_tables/{sheet.paper.replace('-', '_')}",
     }
+
+
+def _meanings(
+    used: Mapping[str, Mapping[str, Any]], recipes: Sequence[Mapping[str, Any]], book: Book
+) -> dict[str, Mapping[str, Any]]:
+    """Return what the settings of runs mean: by method, by partition rule, and of any recipe."""
+    methods = dict.fromkeys(run["method"] for run in used.values())
+    rules = dict.fromkeys(recipe["partition"]["rule"] for recipe in recipes)
+    known = {name: book.methods.get(name, {}).get("hyperparameters", ()) for name in methods}
+    return {
+        "recipe": catalog.recipe_meanings() if recipes else {},
+        "methods": {name: _by_name(options) for name, options in known.items()},
+        "rules": {
+            rule: _by_name(catalog.partition_facts(rule)["options"])
+            for rule in rules
+            if rule in partitioners()  # a plug-in's may be absent
+        },
+    }
+
+
+def _by_name(options: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {str(option["name"]): str(option["meaning"]) for option in options}
 
 
 SHOWN = ("printed_text", "ours_text", "interval_text", "difference_text", "verdict_text", "founded")

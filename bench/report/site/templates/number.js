@@ -15,13 +15,14 @@
   const PERCENT = ["%", "percent", "", undefined];
   const size = bytes => bytes >= 1e9 ? `${format(bytes / 1e9)} GB` : bytes >= 1e6 ? `${format(bytes / 1e6)} MB` : `${bytes} bytes`;
   const time = s => s === null || s === undefined ? "–" : s < 90 ? `${format(s, 1)} s` : s < 5400 ? `${format(s / 60, 1)} min` : `${format(s / 3600, 1)} h`;
-  const facts = pairs => el("dl", { class: "facts" }, pairs.filter(([, v]) => v !== "" && v !== null && v !== undefined).map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", {}, v))));
+  const facts = pairs => el("dl", { class: "facts" }, pairs.filter(([, v]) => v !== "" && v !== null && v !== undefined).map(([k, v, why]) => el("div", {}, el("dt", {}, k), el("dd", {}, v, why ? el("small", {}, ` ${why}`) : ""))));
   const command = text => el("p", { class: "command" }, el("code", {}, text), el("button", { type: "button", class: "copy" }, "Copy"));
   // The same command for either device, with the data it needs.
   const both = (set, text) => facts([["on a CPU", "cpu"], ["on a GPU", "cuda"]].map(([name, device]) =>
     [name, command(`${fetched(set)}${text.replace(/ --device \S+/, "")} --device ${device}`)]));
   const flat = (value, prefix = "") => value !== null && typeof value === "object" && !Array.isArray(value)
     ? Object.entries(value).flatMap(([k, v]) => flat(v, prefix ? `${prefix}.${k}` : k)) : [[prefix, value === null ? "none" : Array.isArray(value) ? value.join(", ") : String(value)]];
+  const meaning = (key, rule) => key.startsWith("partition.options.") ? data.meanings.rules[rule]?.[key.slice(18)] : data.meanings.recipe[key];
   const scale = name => name === "paper" ? "" : el("i", { class: "scale" }, data.scales[name] || name);
 
   // What no paper prints has a protocol of its own; a run may stand in grids of several scales.
@@ -92,8 +93,8 @@
     if (beside) parts.push(el("h2", {}, "Its curve beside the paper's"), el("p", { class: "soft" }, whole.querySelector("#curves").closest(".scroll").previousElementSibling.textContent), beside);
     parts.push(el("h2", {}, "About this number"), about);
     if (first) {
-      parts.push(el("details", {}, el("summary", {}, "Hyper-parameters"), facts(flat(first.hp).map(([k, v]) => [k, v])), Object.keys(first.hp).length ? "" : el("p", {}, "None of its own.")));
-      parts.push(el("details", {}, el("summary", {}, "Recipe: data, model, protocol"), facts(flat(data.recipes[first.recipe]))));
+      parts.push(el("details", {}, el("summary", {}, "Hyper-parameters"), facts(flat(first.hp).map(([k, v]) => [k, v, data.meanings.methods[first.method]?.[k]])), Object.keys(first.hp).length ? "" : el("p", {}, "None of its own.")));
+      parts.push(el("details", {}, el("summary", {}, "Recipe: data, model, protocol"), facts(flat(data.recipes[first.recipe]).map(([k, v]) => [k, v, meaning(k, data.recipes[first.recipe].partition.rule)]))));
       parts.push(el("details", {}, el("summary", {}, "Provenance of the first run"), facts([["cell", runs[0][0]], ["commit", first.commit + (first.dirty ? " with changes" : "")], ["torch", first.torch], ["precision", first.precision],
         ["partition", first.partition], ["parameters", first.parameters], ["reported round", first.round], ["peak memory", first.memory ? size(first.memory) : ""]])));
     }
