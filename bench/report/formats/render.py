@@ -120,6 +120,8 @@ PIXELS = 1.25
 """On a page, for a point of a figure: its smallest text, of 7.5 points, has nine pixels."""
 TAG, DECIMALS = re.compile(r"<[^>]*>"), re.compile(r"(\d+\.\d\d)\d+")
 """Only coordinates are shortened, which stand in tags: labels are text."""
+FONTS = "'DejaVu Sans', Verdana, sans-serif"
+"""Said once: phones have not the first."""
 DARK = re.compile(r"(fill|stroke): ?(#000000|#0f0f0f|#262626|#595959|black)\b")
 
 
@@ -138,4 +140,5 @@ def inline(text: str, noted: str = "") -> str:
         r' width="([\d.]+)pt"', lambda w: f' width="{PIXELS * float(w[1]):.0f}"', text, count=1
     )
     text = TAG.sub(lambda tag: DECIMALS.sub(r"\1", tag[0]), text)
-    return text.replace("<svg", f"<svg{noted}", 1)
+    text = text.replace("; font-family: 'DejaVu Sans'", "")
+    return text.replace("<svg", f'<svg font-family="{FONTS}"{noted}', 1)
