@@ -45,9 +45,8 @@ class HP:
     mode: Literal["paper", "flbench"] = param(
         "paper",
         "`flbench` reproduces FedOBP's tables: the global model steps twice per batch with one"
-        " gradient, alpha's slope is taken from stale gradients, and, as in the authors' code,"
-        " logits are mixed instead of parameters (the global ones as constants) and the slope"
-        " carries 0.02 alpha more",
+        " gradient, alpha's slope is taken from stale gradients, logits are mixed instead of"
+        " parameters (the global ones as constants), and the slope carries 0.02 alpha more",
         paper="FedOBP's tables: flbench",
         aliases=("mode", "compat"),
     )

@@ -44,9 +44,9 @@ class HP:
     )
     maps: Literal["ends", "inputs"] = param(
         "ends",
-        "feature maps compared: first BN layer's input and last one's output (code), or all BN"
-        " layers' inputs",
-        paper="MSPFL: ends",
+        "feature maps compared: first BN layer's input and last one's output, or all BN layers'"
+        " inputs",
+        paper="MSPFL: ends for its LeNet-5, inputs for its other networks",
     )
 
 

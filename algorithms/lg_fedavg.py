@@ -17,7 +17,8 @@ class HP:
 
     shared: Literal["last", "first"] = param(
         "last",
-        "which end of the network is shared; FL-bench and LG's code share the `first` layers",
+        "which end of the network is shared; FL-bench shares the `first` layers, and so does LG's"
+        " code on CIFAR",
         paper="text: last; FedOBP's tables: first",
     )
     layers: int = param(
