@@ -320,8 +320,9 @@ class Federation:
         `loss(model, batch, extras)` is written for one client; `models` [K, D] are further models
         that it finds in `extras`, and `extras` further tensors, a row for each client; `learn`
         names those of them that are trained, too. `pull` (anchor [K, D], strength) adds the
-        gradient of strength / 2 |w - anchor|^2. `trainable` ([D] or [K, D]) freezes all other
-        entries. `epochs` is a number, or one for each active client.
+        gradient of strength / 2 |w - anchor|^2; the strength is a number, or a tensor [D] or
+        [K, D]. `trainable` ([D] or [K, D]) freezes all other entries. `epochs` is a number, or one
+        for each active client.
 
         `step(client, batch)` replaces all of this by one's own step on a mini-batch; `params` may
         then be several models by name, `params` among them, all of which it may change.
@@ -336,7 +337,7 @@ class Federation:
         The last result is scored as `pre_agg`, unless `scored` is False or the method scores it.
         """
         work = step or local_training.descend(loss, pull, learn, extras or {})
-        models = dict(models or {}) | ({"anchor": pull[0]} if pull else {})
+        models = dict(models or {}) | local_training.pulled(pull)
         how: dict[str, Any] = {"trainable": trainable, "keep": keep or (), "epochs": epochs}
         done = local_training.train(self, work, params, models, extras or {}, **how, **options)
         if scored:

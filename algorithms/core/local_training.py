@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from repfl.algorithms.core.federation import Federation
 
 PASS_BATCH = 500
-Pull = tuple[Tensor, float]
+Pull = tuple[Tensor, float | Tensor]
 Start = Tensor | Mapping[str, Tensor]
 KEPT = ("last_grad", "epochs", "models", "extras", "collected")
 ORDER = ("first_epoch", "steps", "stream")
@@ -160,6 +160,15 @@ def recalibrate_batch_norm(fed: Federation, params: Tensor) -> Tensor:
     return params
 
 
+def pulled(pull: Pull | None) -> dict[str, Tensor]:
+    """Return the models that a pull needs at every client."""
+    if pull is None:
+        return {}
+    anchor, strength = pull
+    each = {"strength": strength.expand_as(anchor)} if isinstance(strength, Tensor) else {}
+    return {"anchor": anchor, **each}
+
+
 def descend(
     loss: Loss, pull: Pull | None, learn: tuple[str, ...], extras: Mapping[str, Tensor]
 ) -> Step:
@@ -175,7 +184,11 @@ def descend(
         if pull is not None:
             here, goal = client.tensors(), client.tensors("anchor")
             pulled = {n: g for n, g in grads.items() if n in goal}
-            grads |= {n: g.add(here[n] - goal[n], alpha=pull[1]) for n, g in pulled.items()}
+            if isinstance(pull[1], Tensor):
+                each = client.tensors("strength")
+                grads |= {n: g + each[n] * (here[n] - goal[n]) for n, g in pulled.items()}
+            else:
+                grads |= {n: g.add(here[n] - goal[n], alpha=pull[1]) for n, g in pulled.items()}
         client.update(grads)
 
     return step

@@ -98,6 +98,11 @@ class Vectors(Message):
     rest: Tensor | None = None
     """What stands in the received vectors in place of entries that were not sent; None: zeros."""
 
+    def __post_init__(self) -> None:
+        shape, size = list(self.values.shape), self.mask.shape[-1]
+        if len(shape) != 2 or shape[1] != size:
+            raise ValueError(f"model vectors are [K, {size}]; these have the shape {shape}")
+
     @property
     def on_wire(self) -> Tensor:
         """Mask of the entries that are encoded."""

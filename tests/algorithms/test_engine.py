@@ -136,6 +136,9 @@ def test_learnt_extras_descend_beside_the_model_and_feel_no_pull(stack: int) -> 
     done = fed.train(start, loss=loss, learn=("shift",), pull=(anchor, 0.5), **how)
     same = fed.train(start, step=step, models={"anchor": anchor}, **how)
     torch.testing.assert_close(done.params, same.params)
+    half = torch.full((fed.params.size,), 0.5, dtype=torch.float64)
+    same = fed.train(start, loss=loss, learn=("shift",), pull=(anchor, half), **how)
+    torch.testing.assert_close(done.params, same.params)
     torch.testing.assert_close(done.extras["shift"], same.extras["shift"])
     assert done.extras["shift"].any(1).tolist() == [True, True, False, True]
     with pytest.raises(ValueError, match="cannot learn 'shft'; extras: shift"):
