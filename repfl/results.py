@@ -79,9 +79,11 @@ def load(
 
 def clients(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
     """Return how many of its own test samples each client got right in the reported round, with the
-    method, recipe and seed of its cell.
+    method, recipe and seed of its cell. A warning says how many cells have no counts.
     """
     lines = _lines(cells, results)
+    if without := sum(line.counts is None for line in lines):
+        warnings.warn(f"{without} of {len(lines)} cells have no counts of clients", stacklevel=2)
     return _with_axes(clients_of(lines), cells, lines)
 
 

@@ -46,7 +46,7 @@ Columns = Annotated[
     typer.Option("--column", metavar="COLUMN", help="only this column of the tables; repeatable"),
 ]
 Seeds = Annotated[
-    list[int] | None, typer.Option("--seed", metavar="N", help="only this seed; repeatable")
+    list[int] | None, typer.Option("--seed", metavar="N", min=0, help="only this seed; repeatable")
 ]
 Cells = Annotated[
     list[str] | None,

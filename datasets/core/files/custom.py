@@ -78,7 +78,7 @@ def from_npz(
     """Describe an .npz file with `train_images` (or `train_features`) and `train_labels`.
 
     The same for test, and perhaps val; without a split, `all_images` and `all_labels`.
-    `train_groups` and `train_source_ids` are optional.
+    `train_groups` and `train_source_ids` are optional, as are `all_groups` and `all_source_ids`.
     """
     inputs, file = "images" if len(shape) == 3 else "features", real_path(path)
     parts = (inputs, "labels", "groups", "source_ids")
