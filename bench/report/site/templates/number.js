@@ -51,6 +51,7 @@
     table.removeAttribute("id");
     table.tBodies[0].replaceChildren(...ours);
     for (const head of table.tHead.rows[0].cells) head.textContent = head.textContent;
+    for (const row of table.rows) row.cells[1].remove();  // the column, which the title has
     return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Its curve beside the paper's" }, table);
   }
 
