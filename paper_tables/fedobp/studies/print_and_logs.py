@@ -28,8 +28,8 @@ COMMON = ("Local-Only", "FedAvg", "FedPer", "APFL", "LG-FedAvg", "FedRep", "pFed
 """Baselines logged in every column as the tables have them. FLUTE's logs are of swapped heads in
 half of the columns, FedDPA's of another variant (README, 17 and 18).
 """
-PAIRS = ("Local-Only", "FedAvg", "FedPer", "FedRep", "FLOCO", "LG-FedAvg", "FLUTE")
-"""Baselines with logs of two workers and of one on MNIST at Dir(0.1)."""
+PAIRS = ("Local-Only", "FedAvg", "FedPer", "FedRep", "FLOCO", "LG-FedAvg", "pFedFDA", "FLUTE")
+"""The baselines with logs of two workers and of one on MNIST at Dir(0.1)."""
 LAST_DIGIT = 0.005
 
 
@@ -78,8 +78,8 @@ def informative() -> pd.DataFrame:
 
 
 def workers() -> pd.DataFrame:
-    """Best logged accuracy on MNIST at Dir(0.1) by mode, the one setting that was logged with two
-    workers and in serial.
+    """Best logged accuracy on MNIST at Dir(0.1) by mode, the one setting in which eight baselines
+    were logged with two workers and in serial.
     """
     runs = logged()
     runs = runs[
