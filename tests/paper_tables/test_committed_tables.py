@@ -6,6 +6,7 @@ python -m tests.paper_tables.test_committed_tables
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -149,6 +150,14 @@ def test_the_runs_behind_verdicts_are_counted(
         " these stand in sentences alone and are checked as claims, so tables and figures show"
         f" {shown:,}." in " ".join((ROOT / "RESULTS.md").read_text().split())
     )
+
+
+def test_persons_have_as_many_test_windows_as_the_board_says() -> None:
+    text = (ROOT / "board" / "measured" / "paper.jsonl").read_text()
+    lines = [line for line in map(json.loads, text.splitlines()) if line["column"] == "har-persons"]
+    windows = [n for line in lines for n in (line["counts"] or {}).get("total", [])]
+    said = f"on persons {min(windows)} to {max(windows)}, so about half"
+    assert said in " ".join((ROOT / "board" / "README.md").read_text().split())
 
 
 if __name__ == "__main__":
