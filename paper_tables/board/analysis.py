@@ -23,6 +23,7 @@ from repfl.paper_tables.core.statistics.pairwise import (
     pairs,
     studentized_range,
 )
+from repfl.paper_tables.core.statistics.seeds import SeedResult
 
 ALONE, TUNED = "Local", "FedAvg + FT"
 """Local training, and one model that each client fine-tunes: all rows are compared with both."""
@@ -208,13 +209,18 @@ def spread_of_trials(trials: pd.DataFrame) -> pd.Series:
 
 
 def means(runs: pd.DataFrame, name: str, apart: Collection[str] = ()) -> pd.DataFrame:
-    """Return by row of one recipe: mean over studies, and half of its 95 % interval without effects
-    that are common to all rows of a study; rows `apart` have no interval.
+    """Return by row of one recipe: mean over studies, half of its 95 % interval without effects
+    that are common to all rows of a study, and every study's value; rows `apart` have no interval.
     """
     wide = runs.pivot(index="row", columns="seed", values=name)
     stats = pairs([wide[~wide.index.isin(apart)]])
     table = pd.DataFrame({"mean": wide.mean(axis="columns", skipna=False)})
-    return table.assign(half=stats.half_widths)
+    studies = {row: _by_seed(each.dropna()) for row, each in wide.iterrows()}
+    return table.assign(half=stats.half_widths, by_seed=pd.Series(studies, dtype=object))
+
+
+def _by_seed(values: pd.Series) -> tuple[SeedResult, ...]:
+    return tuple(SeedResult(int(str(seed)), float(value)) for seed, value in values.items())
 
 
 def differences(runs: pd.DataFrame, reference: str) -> pd.DataFrame:

@@ -195,6 +195,7 @@ def _cell(
         "ours": mean,
         "low": mean - half,
         "high": mean + half,
+        "by_seed": values["by_seed"].get(row, ()) if "by_seed" in values else (),
         "seeds": planned.loc[planned["status"] == "done", "seed"].nunique(),
     }
 

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import repfl
+from repfl.bench.report.show_text import NO_RECORDS
 from repfl.bench.store.contents import Metrics
 from repfl.paper_tables.board import analysis, artefacts
 from repfl.paper_tables.board.analysis import PRINTED, Board
@@ -261,3 +263,10 @@ def test_figures_draw_what_their_data_say(evidence: Evidence) -> None:
         shown = set(figure.data["row"])
         assert labels == [row for row in ("Local", "FedAvg") if row in shown]
         assert shown
+
+
+def test_two_rows_of_the_board_can_be_compared_by_study() -> None:
+    found = repfl.compare("board/table1", "FedAvg + FT", "FedOBP", "paper", NO_RECORDS)
+    images = found.loc[["accuracy, Fashion-MNIST, Dir(0.3)", "accuracy, CIFAR-10, four classes"]]
+    assert (images["seeds"] == 3).all()
+    assert (images["low"] < images["difference"]).all()
