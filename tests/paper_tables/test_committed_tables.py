@@ -135,7 +135,7 @@ def test_the_runs_behind_verdicts_are_counted(
         f"With one run most intervals of printed numbers reach {one:.2f} points to either side, so"
         " that a difference"
         f" shows above {one + 1:.1f} points. With two runs they reach {low:.2f} to"
-        f" {high:.1f}, and a difference shows above {low + 1:.1f} to {high + 1:.0f}." in QUESTIONS
+        f" {high:.1f}, and a difference shows above {low + 1:.1f} to {high + 1:.1f}." in QUESTIONS
     )
     stale = sum(number.stale and number.verdict == Verdict.REPRODUCED for number in printed)
     assert stale == 3
