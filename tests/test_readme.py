@@ -222,8 +222,8 @@ def test_logs_with_momentum_lie_as_near_to_the_reproduced_numbers_as_is_said(
     numbers = [n for result in fedobp for n in sheet.sheet_of(result, {}).numbers]
     met = [n for n in numbers if n.verdict == Verdict.REPRODUCED and n.kind == Kind.TRAINED]
     best = logs.last_runs().set_index(logs.KEYS)["best"]
-    short = {column: place.dataset for column, place in PLACES.items()}
-    gaps = [abs(best[short[n.column], n.where[-8:], n.row] - (n.printed or 0.0)) for n in met]
+    places = [(PLACES[n.column].dataset, PLACES[n.column].setting, n.row) for n in met]
+    gaps = [abs(best[place] - (n.printed or 0.0)) for place, n in zip(places, met, strict=True)]
     said = f"within {max(gaps):.2f} points"
     pages = ("RESULTS.md", "QUESTIONS.md", "fedobp/README.md", "../bench/STATISTICS.md")
     texts = (" ".join((ROOT / "paper_tables" / page).read_text().split()) for page in pages)

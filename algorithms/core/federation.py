@@ -337,7 +337,7 @@ class Federation:
         The last result is scored as `pre_agg`, unless `scored` is False or the method scores it.
         """
         work = step or local_training.descend(loss, pull, learn, extras or {})
-        models = dict(models or {}) | local_training.pulled(pull)
+        models = dict(models or {}) | local_training.pull_models(pull)
         how: dict[str, Any] = {"trainable": trainable, "keep": keep or (), "epochs": epochs}
         done = local_training.train(self, work, params, models, extras or {}, **how, **options)
         if scored:

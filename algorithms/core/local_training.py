@@ -160,7 +160,7 @@ def recalibrate_batch_norm(fed: Federation, params: Tensor) -> Tensor:
     return params
 
 
-def pulled(pull: Pull | None) -> dict[str, Tensor]:
+def pull_models(pull: Pull | None) -> dict[str, Tensor]:
     """Return the models that a pull needs at every client."""
     if pull is None:
         return {}

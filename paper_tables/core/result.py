@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -27,6 +27,12 @@ seed's share in ours as `by_seed`. Values are in the unit of their table column.
 
 CURVE_GAP_FIELDS = ("row", "column", "setting", "beside", *curve_gap.COLUMNS)
 """Columns of `Result.curve_gaps`: `beside` is the figure, as paper/name, that has the curve."""
+
+
+def joined_gaps(parts: Iterable[pd.DataFrame] = ()) -> pd.DataFrame:
+    """Return comparisons of curves as one frame; without any, an empty one."""
+    found = [part for part in parts if len(part)] or [pd.DataFrame(columns=list(CURVE_GAP_FIELDS))]
+    return pd.concat(found, ignore_index=True)[list(CURVE_GAP_FIELDS)]
 
 
 class State(StrEnum):
@@ -195,9 +201,7 @@ class Result:
     """What our numbers say, in sentences."""
     stamp: str = field(default="", kw_only=True)
     """Kind of run, data, clients, rounds and seeds; a part of the caption, and above a picture."""
-    curve_gaps: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=list(CURVE_GAP_FIELDS)), kw_only=True
-    )
+    curve_gaps: pd.DataFrame = field(default_factory=joined_gaps, kw_only=True)
     """How far our curves lie from the paper's, a line per window of rounds."""
 
     @property

@@ -19,7 +19,7 @@ from scipy.signal import savgol_filter
 from repfl.paper_tables.core import forms, our_numbers
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.published import drawn_lines
-from repfl.paper_tables.core.result import CURVE_GAP_FIELDS
+from repfl.paper_tables.core.result import joined_gaps
 from repfl.paper_tables.core.statistics.curve_gap import compare_curves
 from repfl.paper_tables.fedobp import logs
 from repfl.paper_tables.fedobp.settings import ALPHAS, DATASETS, DRAWN, FOLDER, PAPER, PRINTED, key
@@ -81,7 +81,7 @@ def gaps(runs: pd.DataFrame) -> pd.DataFrame:
     places = {key(short, alpha): (short, alpha) for alpha in ALPHAS for short in DATASETS}
     ordered = {"column": list(places), "label": list(DRAWN)}
     lines = runs.assign(**{name: pd.Categorical(runs[name], ordered[name]) for name in ordered})
-    parts = [pd.DataFrame(columns=list(CURVE_GAP_FIELDS))]
+    parts = []
     for names, each in lines.groupby([*ordered, "momentum"], observed=True):
         column, label, momentum = map(str, names)
         short, alpha = places[column]
@@ -90,8 +90,7 @@ def gaps(runs: pd.DataFrame) -> pd.DataFrame:
         setting, beside = f"momentum {momentum}", f"{PAPER}/{FIGURES[alpha]}"
         found = found.assign(row=label, column=column, setting=setting, beside=beside)
         parts.append(found[2 * found["rounds"] > found["last"] - found["first"]])
-    parts = [part for part in parts if len(part)] or parts[:1]
-    return pd.concat(parts, ignore_index=True)[list(CURVE_GAP_FIELDS)]
+    return joined_gaps(parts)
 
 
 def own_gaps(evidence: Evidence, columns: Sequence[str]) -> pd.DataFrame:

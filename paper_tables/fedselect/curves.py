@@ -18,7 +18,7 @@ from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, folded, pick, scores
 from repfl.paper_tables.core.published import drawn_lines
-from repfl.paper_tables.core.result import CURVE_GAP_FIELDS, Claim, Figure, NewCanvas
+from repfl.paper_tables.core.result import Claim, Figure, NewCanvas, joined_gaps
 from repfl.paper_tables.core.statistics.curve_gap import compare_curves
 from repfl.paper_tables.core.statistics.intervals import spread
 from repfl.paper_tables.fedselect.settings import (
@@ -235,7 +235,7 @@ def gaps(evidence: Evidence) -> pd.DataFrame:
     points = [(row, COLUMN, curve) for row in ROWS for curve in POINTS]
     points += [(name, column, _drawn_point(name)) for name, column in BASELINES.items()]
     points += [(row, COLUMN, _drawn_point(_baseline(row))) for row in TRIED]
-    parts = [pd.DataFrame(columns=list(CURVE_GAP_FIELDS))]
+    parts = []
     for row, column, curve in points:
         runs = forms.run_curves(evidence, [row], [column], curve).sort_values(["seed", "round"])
         near = runs.groupby("seed")["value"].rolling(2 * NEAR + 1, center=True, min_periods=1)
@@ -244,7 +244,7 @@ def gaps(evidence: Evidence) -> pd.DataFrame:
         about: dict[str, Any] = {"row": row, "column": column, "setting": POINTS[curve]}
         about["beside"] = f"{PAPER}/fig2"
         parts += [compare_curves(ours, drawn_at, [SEEN]).assign(**about)] if len(ours) else []
-    return pd.concat(parts[1:] or parts, ignore_index=True)[list(CURVE_GAP_FIELDS)]
+    return joined_gaps(parts)
 
 
 def findings(beside: pd.DataFrame) -> tuple[str, ...]:

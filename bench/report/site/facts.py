@@ -101,11 +101,9 @@ SIDES = {
 
 def of_dataset(name: str) -> dict[str, Any]:
     """Return what the registry says of a data set."""
-    from repfl.datasets.core.registry import get, names
-
-    if name not in names():
+    if name not in registry.names():
         return {"title": name}
-    description = get(name)
+    description = registry.get(name)
     return {
         "title": description.title,
         "homepage": description.homepage,

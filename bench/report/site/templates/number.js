@@ -91,7 +91,7 @@
     const accuracy = PERCENT.includes(n.unit);
     if (accuracy) parts.push(el("div", { class: "panels", id: "evidence" }, el("div", { class: "chart", id: "curve" }), el("div", { class: "chart", id: "spread" })));
     const beside = ownCurves(n);
-    if (beside) parts.push(el("h2", {}, "Its curve beside the paper's"), el("p", { class: "soft" }, whole.querySelector("#curves").closest(".scroll").previousElementSibling.textContent), beside);
+    if (beside) parts.push(el("h2", {}, "Its curve beside the paper's"), el("p", { class: "soft" }, document.getElementById("beside").textContent), beside);
     parts.push(el("h2", {}, "About this number"), about);
     if (first) {
       parts.push(el("details", {}, el("summary", {}, "Hyper-parameters"), facts(flat(first.hp).map(([k, v]) => [k, v, data.meanings.methods[first.method]?.[k]])), Object.keys(first.hp).length ? "" : el("p", {}, "None of its own.")));
