@@ -12,5 +12,6 @@ ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "table2": speed.table2,
     "fig2": peers.fig2,
     "fig3": curves.fig3,
+    "fig3-long": curves.fig3_long,
     "fig4": curves.fig4,
 }

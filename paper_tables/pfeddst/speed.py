@@ -120,7 +120,7 @@ COLUMNS = tuple(
 
 def table2(evidence: Evidence) -> Table:
     """Seven methods on two data sets, and how what is open in the paper matters."""
-    evidence = folded(evidence, "-p2", "-p3")  # other readings of the decay rate
+    evidence = folded(evidence, "-p2", "-p3", "-500")  # other decay rates, and more rounds
     rows = tables.with_further_rows(ROWS, evidence)
     cells = [cell for row in rows for short in DATASETS for cell in _cells(evidence, row, short)]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))

@@ -45,7 +45,7 @@ MILD = (
 
 def table2(evidence: Evidence) -> Table:
     """Six methods on six settings."""
-    evidence = folded(in_percent(evidence), "-unit")
+    evidence = folded(in_percent(evidence), "-unit", "-400")
     return forms.table(
         evidence,
         (PAPER, "table2"),
