@@ -99,7 +99,7 @@ def _show_trials(
 
 def _row(choice: Choice) -> dict[str, str]:
     """Return the line of a method and recipe."""
-    from repfl.bench.report.formats import formatting
+    from repfl.paper_tables.core.number_text import BLANK, plain
 
     best, study = choice.best, "" if choice.study is None else f", study {choice.study}"
     counts = {"missing": choice.open, "diverged or failed": choice.fell}
@@ -108,10 +108,10 @@ def _row(choice: Choice) -> dict[str, str]:
     return {
         "method": choice.method,
         "recipe": choice.column + study,
-        "best": best.row if best else formatting.BLANK,
+        "best": best.row if best else BLANK,
         "by": ", ".join(by),
-        "validation": formatting.plain(best.val) if best else "",
-        "test": formatting.plain(best.test) if best else "",
+        "validation": plain(best.val) if best else "",
+        "test": plain(best.test) if best else "",
         "seeds": str(len(best.seeds)) if best else "",
         "trials": ", ".join(trials),
     }

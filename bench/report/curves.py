@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from repfl.bench.report.formats import formatting
+from repfl.paper_tables.core.number_text import plain, signed
 from repfl.paper_tables.core.result import Result
 
 
@@ -49,10 +50,10 @@ def curve_lines(result: Result, names: Mapping[str, str]) -> tuple[CurveLine, ..
             rounds=f"{each['first']} to {each['last']}",
             seeds=each["seeds"],
             difference=each["difference"],
-            difference_text=formatting.signed(each["difference"])
+            difference_text=signed(each["difference"])
             + formatting.between(each["low"], each["high"], 2, " [{}, {}]"),
-            rms=formatting.plain(each["rms"]),
-            noise=formatting.plain(each["noise"]),
+            rms=plain(each["rms"]),
+            noise=plain(each["noise"]),
             verdict=each["verdict"],
         )
         for each in result.curve_gaps.to_dict("records")

@@ -16,6 +16,7 @@ import pandas as pd
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.links import addressed, slug
 from repfl.paper_tables.core.evidence import STALE
+from repfl.paper_tables.core.number_text import BLANK, signed
 from repfl.paper_tables.core.result import CELL_FIELDS, Figure, Result, Table
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
 
@@ -122,7 +123,7 @@ class Number:
         if not self.source:
             return ""
         if self.printed is None:
-            return self.printed_as or formatting.BLANK
+            return self.printed_as or BLANK
         return formatting.spread(self.printed, _or_nan(self.printed_std), self.digits)
 
     @property
@@ -145,7 +146,7 @@ class Number:
         interval = formatting.between(low, high, self.digits, " [{}, {}]")
         if self.has_wide_interval:
             interval = " [too few runs for an interval]"
-        return formatting.signed(self.difference, self.digits) + interval
+        return signed(self.difference, self.digits) + interval
 
     @property
     def has_wide_interval(self) -> bool:
@@ -169,7 +170,7 @@ class Number:
     def shown(self) -> str:
         """Ours; if it needs training, with its number of runs and its evidence."""
         counted = self.measured and self.kind not in EXACT
-        text = self.ours_text or formatting.BLANK
+        text = self.ours_text or BLANK
         return f"{text} ({self.seeds}){self.founded}" if counted else text
 
     @property

@@ -13,6 +13,7 @@ from repfl.bench.report.curves import CurveLine, curve_lines
 from repfl.bench.report.formats import formatting
 from repfl.bench.report.numbers import Number, is_number, of_result
 from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.number_text import plain
 from repfl.paper_tables.core.result import Figure, Ordering, Result, Table, TableLayout
 from repfl.paper_tables.core.statistics.verdict import EXACT
 
@@ -149,7 +150,7 @@ def _tabled(table: Table, printed: Mapping[str, Mapping[str, Any]]) -> dict[str,
         "remarks": tuple(tables.remarks(table.frame, table.layout.columns)),
         "numbers": numbers,
         "layout": table.layout,
-        "floors": {key: formatting.plain(value, digits[key]) for key, value in floors},
+        "floors": {key: plain(value, digits[key]) for key, value in floors},
         "legend": formatting.legend({word for number in numbers for word in number.evidence}),
         "judged": table.printed,
         "orders": table.orderings,

@@ -19,10 +19,10 @@ from repfl.bench.evidence.cell_evidence import Records
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report.curves import curve_lines
-from repfl.bench.report.formats.formatting import BLANK
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import sheet_of
 from repfl.bench.store.store import Store
+from repfl.paper_tables.core.number_text import BLANK
 from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.core.result import Claim, Result
 

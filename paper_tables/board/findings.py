@@ -11,6 +11,7 @@ import pandas as pd
 
 from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import ALONE, Board
+from repfl.paper_tables.core.number_text import signed
 
 
 def of(board: Board, sentences: Callable[[Board], Iterable[str]]) -> tuple[str, ...]:
@@ -21,11 +22,6 @@ def of(board: Board, sentences: Callable[[Board], Iterable[str]]) -> tuple[str, 
 def listed(names: Sequence[str]) -> str:
     """Return names joined by commas and a last "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def signed(gap: float) -> str:
-    """Return a difference in points."""
-    return f"{gap:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def leaders(board: Board) -> Iterator[str]:
@@ -123,9 +119,9 @@ def tuning(board: Board) -> Iterator[str]:
             continue
         mean, lower = gains["mean"], (gains["mean"] < -gains["half"]).sum()
         yield (
-            f"{label}: five trials add {signed(mean.mean())} points on average over {len(mean)}"
-            f" methods, most to {mean.idxmax()} ({signed(mean.max())}), least to {mean.idxmin()}"
-            f" ({signed(mean.min())}); {(mean < 0).sum()} score higher as printed, {lower}"
+            f"{label}: five trials add {signed(mean.mean(), 1)} points on average over {len(mean)}"
+            f" methods, most to {mean.idxmax()} ({signed(mean.max(), 1)}), least to {mean.idxmin()}"
+            f" ({signed(mean.min(), 1)}); {(mean < 0).sum()} score higher as printed, {lower}"
             " significantly."
         )
 

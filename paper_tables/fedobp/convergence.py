@@ -18,6 +18,7 @@ from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import all_met, in_words, judge_all
 from repfl.paper_tables.core.drawing import figure_style
 from repfl.paper_tables.core.evidence import Evidence, pick
+from repfl.paper_tables.core.number_text import signed
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, Column, Figure, NewCanvas, claim
 from repfl.paper_tables.core.statistics.verdict import MARGIN
@@ -174,12 +175,11 @@ def findings(frame: pd.DataFrame) -> tuple[str, ...]:
     gaps = {str(setting).removeprefix("momentum "): off for setting, off in early}
     for momentum in sorted(gaps, key=lambda each: (each != LOGGED, each)):
         off, whose = gaps[momentum], ", as in the logs" if momentum == LOGGED else ""
-        many = (
-            f"{off.min():+.2f} to {off.max():+.2f} ({len(off)} curves, median {off.median():+.2f})"
-        )
-        one = f"{off.median():+.2f} (1 curve)"
+        lowest, highest, median = map(signed, (off.min(), off.max(), off.median()))
+        many = f"{lowest} to {highest} ({len(off)} curves, median {median})"
+        one = f"{median} (1 curve)"
         with_it = f"with momentum {momentum}{whose}" if momentum != "0" else "without momentum"
-        parts.append(f"{with_it}: {one.format(*off) if len(off) == 1 else many}")
+        parts.append(f"{with_it}: {one if len(off) == 1 else many}")
     first, last = EARLY
     start = f"Ours minus the drawn curve in rounds {first} to {last}, in points"
     return (f"{start}: {'; '.join(parts)}.",) if parts else ()

@@ -17,6 +17,7 @@ from repfl.paper_tables.core import forms, result
 from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.drawing import plots
 from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.number_text import signed
 from repfl.paper_tables.core.result import Claim, Figure
 from repfl.paper_tables.fedobp.settings import DATASETS, FOLDER, PAPER, PRINTED
 
@@ -98,7 +99,7 @@ def finetuned_claim(scale: str, pairs: pd.DataFrame | None = None) -> Claim:
         " after the same fine-tuning, in most columns without organ data",
         all_met(numbers, lambda lead: lead > 0, MOST),
         "points of lead at round 400 (one run a column, momentum 0.7):"
-        f" {in_words(numbers, '{:+.2f}')}; not repeated by a run of ours",
+        f" {in_words(numbers, signed)}; not repeated by a run of ours",
         scale,
         place="the authors' logs",
         exact=True,

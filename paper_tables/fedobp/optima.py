@@ -19,6 +19,7 @@ from repfl.paper_tables.core.claims.sentences import (
     runs_of,
 )
 from repfl.paper_tables.core.evidence import Evidence, pick
+from repfl.paper_tables.core.number_text import signed
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.core.statistics.verdict import Verdict
@@ -232,8 +233,8 @@ def _rise_and_fall(data: pd.DataFrame, scale: str) -> Claim:
         "Accuracy generally first improves with the quantile and then declines (highest between the"
         " ends of more than half of the sweeps)",
         all_met(ours, lambda gap: gap > 0, share=0.5001),
-        f"highest point minus the higher end, ours (1 seed): {in_words(ours, '{:+.2f}')};"
-        f" logged: {in_words(logged, '{:+.2f}')}",
+        f"highest point minus the higher end, ours (1 seed): {in_words(ours, signed)};"
+        f" logged: {in_words(logged, signed)}",
         scale,
         place="V-D",
     )

@@ -12,6 +12,7 @@ from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import Proposition, judge_all, judge_propositions
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, folded
+from repfl.paper_tables.core.number_text import signed
 from repfl.paper_tables.core.result import Figure, NewCanvas, Table
 from repfl.paper_tables.fedpurin.settings import (
     ALPHAS,
@@ -159,7 +160,7 @@ def _re_run(frame: pd.DataFrame) -> tuple[str, ...]:
     both = frame.dropna(subset=["ours", "printed"])
     names = {column.key: column.name for column in COLUMNS}
     gaps = [
-        f"{row['row']} on {names[row['column']]}: {row['ours'] - row['printed']:+.1f} points"
+        f"{row['row']} on {names[row['column']]}: {signed(row['ours'] - row['printed'], 1)} points"
         for row in both.to_dict("records")
     ]
     text = f"{len(both)} of {frame['printed'].notna().sum()} reported accuracies have been re-run"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import nan
 
 import numpy as np
@@ -15,6 +16,7 @@ from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, spans, why_missing
+from repfl.paper_tables.core.number_text import plain
 from repfl.paper_tables.core.result import Claim, NewCanvas, Result, claim
 from repfl.paper_tables.fedpurin.settings import OURS, PAPER
 
@@ -274,7 +276,7 @@ def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
     agreement_words = ", ".join(f"{label} {value:.2f}" for label, value in agreement.items())
 
     def on(name: str, text: str, place: str, numbers: Numbers, what: str, met: Met) -> Claim:
-        why = f"{what}: {in_words(numbers, '{:.3f}')}"
+        why = f"{what}: {in_words(numbers, partial(plain, digits=3))}"
         return claim(name, text, all_met(numbers, met), why, scale, place=place)
 
     return (

@@ -14,6 +14,7 @@ import pandas as pd
 from repfl.paper_tables.core.claims.sentences import wide
 from repfl.paper_tables.core.claims.shared_claims import setting
 from repfl.paper_tables.core.evidence import Evidence, noted, pick, scores, seed_count
+from repfl.paper_tables.core.number_text import signed
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.core.statistics.verdict import MARGIN
@@ -112,7 +113,7 @@ def _over_one(table: pd.DataFrame) -> float:
 
 
 def _leads_in_words(table: pd.DataFrame, lead: np.ndarray) -> str:
-    per_column = ", ".join(f"{value:+.2f}" for value in lead)
+    per_column = ", ".join(signed(value) for value in lead)
     return (
         f"{per_column}, mean {lead.mean():.2f} points above the best baseline of each column; "
         f"{_over_one(table):.2f} above the baseline that is best on average"

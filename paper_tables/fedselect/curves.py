@@ -17,6 +17,7 @@ from repfl.paper_tables.core.claims import shared_claims
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.drawing import figure_style, plots
 from repfl.paper_tables.core.evidence import Evidence, folded, pick, scores
+from repfl.paper_tables.core.number_text import signed
 from repfl.paper_tables.core.published import drawn_lines
 from repfl.paper_tables.core.result import Claim, Figure, NewCanvas, joined_gaps
 from repfl.paper_tables.core.statistics.curve_gap import compare_curves
@@ -256,11 +257,11 @@ def findings(beside: pd.DataFrame) -> tuple[str, ...]:
             f"{len(RULES)} rules, each scored before and after averaging (one seed): from round 10"
             f" on they differ from Figure 2 by {near['rms']:.1f} to {rules['rms'].max():.1f} points"
             f" (root mean square). The nearest is {near['row']} {near['setting']},"
-            f" {near['difference']:+.1f} on average."
+            f" {signed(near['difference'], 1)} on average."
         )
     for what, names in (("Baselines", tuple(BASELINES)), ("Trained in other ways", TRIED)):
         others = beside[beside["row"].isin(names)].to_dict("records")
-        words = ", ".join(f"{each['row']} {each['difference']:+.1f}" for each in others)
+        words = ", ".join(f"{each['row']} {signed(each['difference'], 1)}" for each in others)
         if words:
             end = "minus their markers on average"
             says.append(f"{what}, ours {end}: {words} points (one seed).")

@@ -10,6 +10,7 @@ from scipy.special import beta
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims.sentences import judge_all
 from repfl.paper_tables.core.evidence import Evidence, folded
+from repfl.paper_tables.core.number_text import signed
 from repfl.paper_tables.core.result import Claim, Table, claim
 from repfl.paper_tables.core.statistics.intervals import spread
 from repfl.paper_tables.core.tables import Place
@@ -81,7 +82,7 @@ def check(numbers: pd.DataFrame, scale: str) -> Claim:
     by_round = {round_: spread(list(each)) for round_, each in gains.groupby("round")}
     answers = [None if each.low <= 0 <= each.high else each.mean > 0 for each in by_round.values()]
     rounds_words = ", ".join(
-        f"round {round_} {each.mean:+.2f} ± {each.high - each.mean:.2f}"
+        f"round {round_} {signed(each.mean)} ± {each.high - each.mean:.2f}"
         for round_, each in by_round.items()
     )
     seeds = min(each.count for each in by_round.values())

@@ -35,7 +35,7 @@ def test_a_line_says_what_holds_in_print_and_which_comparison_is_the_least_favou
     assert open_.line.count("own numbers") == 1
     assert "In the paper's own numbers it holds" in open_.line
     assert "1 of 2 comparisons" in open_.why
-    assert "Ours minus B, c: -2.50" in open_.why
+    assert "Ours minus B, c: −2.50" in open_.why
     refuted = sentences.judge(
         Sentence("id", "Ours is best", groups), runs, "paper", cells | {("B", "c"): 61.0}
     )

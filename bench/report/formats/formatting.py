@@ -6,11 +6,11 @@ from collections.abc import Collection
 from math import isfinite
 from typing import Literal
 
+from repfl.paper_tables.core.number_text import BLANK, plain, signed
 from repfl.paper_tables.core.result import Ordering, Table
 from repfl.paper_tables.core.statistics.seeds import common_floor, mixed
 from repfl.paper_tables.core.statistics.verdict import EXACT
 
-BLANK, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 PLUS_MINUS = " ± "
 MARKS = {"committed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
 """Marks for the evidence behind a number."""
@@ -20,20 +20,6 @@ MEANING = {
     "desk": "reduced run: real data, but fewer rounds, clients or seeds, or a smaller model",
 }
 Mark = Literal["best", "second", ""]
-
-
-def plain(value: float, digits: int = 2) -> str:
-    """Return a number with fixed decimals, or a dash if it is not finite."""
-    if not isfinite(value):
-        return BLANK
-    text = f"{value:.{digits}f}"
-    return text.replace("-", MINUS) if float(text) else text.removeprefix("-")
-
-
-def signed(value: float, digits: int = 2) -> str:
-    """Return a difference with its sign."""
-    text = plain(value, digits)
-    return f"+{text}" if isfinite(value) and float(f"{value:.{digits}f}") > 0 else text
 
 
 def spread(value: float, std: float, digits: int = 2) -> str:

@@ -8,11 +8,11 @@ from textwrap import wrap as fold
 
 import pandas as pd
 
-from repfl.bench.report.formats.formatting import BLANK, MINUS
 from repfl.bench.report.formats.formatting import MARKS as EVIDENCE_MARKS
 from repfl.bench.report.formats.markdown import grid_of
 from repfl.bench.report.numbers import MATCHES, Number
 from repfl.bench.report.sheet import Sheet
+from repfl.paper_tables.core.number_text import BLANK, MINUS
 from repfl.paper_tables.core.statistics.verdict import Verdict
 
 WIDTH, ROWS, HEAD = 96, 24, 14

@@ -11,9 +11,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from repfl.bench.report import overview
-from repfl.bench.report.formats.formatting import BLANK
 from repfl.bench.report.numbers import Number
 from repfl.bench.report.sheet import Sheet
+from repfl.paper_tables.core.number_text import BLANK
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.statistics.verdict import Verdict
 

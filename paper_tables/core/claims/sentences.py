@@ -43,6 +43,7 @@ import pandas as pd
 from repfl.paper_tables.core.claims.contrast import Cell, Contrast, Decision, decide, printed_answer
 from repfl.paper_tables.core.errors import PaperError
 from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.number_text import plain, signed
 from repfl.paper_tables.core.published import select, stated
 from repfl.paper_tables.core.result import Claim, claim
 from repfl.paper_tables.core.statistics.seeds import with_runs
@@ -127,9 +128,9 @@ def _in_words(found: Decision) -> str:
     best = found.deciding
     if not found.compared:
         return "ours: not run yet"
-    value = f"{best.value:+.2f}"
+    value = signed(best.value)
     if best.low == best.low:
-        value += f" [{best.low:+.2f}, {best.high:+.2f}]"
+        value += f" [{signed(best.low)}, {signed(best.high)}]"
     seeds = f"{best.seeds} common seed{'s' if best.seeds > 1 else ''}"
     if found.of == 1:
         return f"ours: {value} ({seeds})"
@@ -348,9 +349,9 @@ def all_met(
     return False if len(answers) - answers.count(False) < needed else None
 
 
-def in_words(numbers: Mapping[str, float], template: str = "{:.2f}") -> str:
+def in_words(numbers: Mapping[str, float], write: Callable[[float], str] = plain) -> str:
     """Return some numbers with their names."""
-    texts = ((k, template.format(v) if v == v else "not known") for k, v in numbers.items())
+    texts = ((k, write(v) if v == v else "not known") for k, v in numbers.items())
     return ", ".join(f"{name} {value}".strip() for name, value in texts) or "not run"
 
 

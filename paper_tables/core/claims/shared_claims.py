@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import nan
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.claims.sentences import all_met, in_words
 from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.number_text import plain
 from repfl.paper_tables.core.result import Claim, State, claim
 
 
@@ -94,7 +96,8 @@ def same_work(
         name,
         text,
         all_met(measured, lambda ratio: ratio <= most),
-        "multiply-adds of a client and round, counted in training: " + in_words(measured, "{:.3f}"),
+        "multiply-adds of a client and round, counted in training: "
+        + in_words(measured, partial(plain, digits=3)),
         evidence.scale,
         place=place,
         any_run=True,

@@ -36,7 +36,7 @@ def test_every_curve_is_compared_in_the_windows_that_it_has(
     np.testing.assert_allclose(frame["difference"], -2.0, atol=1e-9)
     assert set(frame["verdict"]) == {"undecided"}  # one run each
     (words,) = convergence.findings(frame)
-    assert "momentum 0.9: -2.00 (1 curve)" in words
+    assert "momentum 0.9: −2.00 (1 curve)" in words
 
 
 def test_two_equal_runs_decide_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:
