@@ -16,7 +16,7 @@ from repfl.bench.grid.planned import Planned
 if TYPE_CHECKING:
     import pandas as pd
 
-    from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
+    from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table, TableLayout
 
 COMPARED = ("paper", "desk")
 """Scales whose numbers are compared with published ones, the best first."""
@@ -106,38 +106,38 @@ def _merge_tables(group: Sequence[Table]) -> Table:
 
     frame = pd.concat([table.frame for table in group if len(table.frame)], ignore_index=True)
     best = _best(frame, ["row", "column"])
-    with_ours = best[best["ours"].notna()]
-    scales = [table.scale for table in group if (with_ours["scale"] == table.scale).any()]
-    by_scale = {table.scale: table for table in group}
-    lead = by_scale[str(with_ours["scale"].mode()[0])] if len(with_ours) else group[0]
-    layouts = [table.layout for table in group]
-    rows = dict.fromkeys(row for layout in layouts for row in layout.rows)
-    aside = dict.fromkeys(row for layout in layouts for row in layout.aside)
-    competing = [row for row in rows if row not in aside]
-    columns: dict[str, Column] = {c.key: c for layout in layouts for c in layout.columns}
-    notes = dict.fromkeys(note for scale in scales for note in by_scale[scale].notes)
-    caption = lead.caption
-    if len(scales) > 1 and lead.stamp:
-        counts = with_ours["scale"].value_counts()
-        sizes = [
-            by_scale[scale].stamp.replace(":", f", {counts[scale]} numbers:", 1) for scale in scales
-        ]
-        caption = caption.replace(lead.stamp, ". ".join(sizes))
+    numbers = best.loc[best["ours"].notna(), "scale"].value_counts()
+    with_ours = [table for table in group if table.scale in numbers]
+    most = max(with_ours, key=lambda table: numbers[table.scale], default=group[0])
+    notes = dict.fromkeys(note for table in with_ours for note in table.notes)
     return replace(
-        lead,
-        caption=caption,
-        scale=scales[0] if len(scales) == 1 else lead.scale,
+        most,
+        caption=_caption(most, with_ours, numbers),
+        scale=with_ours[0].scale if len(with_ours) == 1 else most.scale,
         notes=tuple(notes),
         ids=tuple(dict.fromkeys(cell for ids in best["runs"] for cell in ids)),
-        curve_gaps=next((t.curve_gaps for t in group if len(t.curve_gaps)), lead.curve_gaps),
+        curve_gaps=next((t.curve_gaps for t in group if len(t.curve_gaps)), most.curve_gaps),
         frame=best,
-        layout=replace(
-            lead.layout,
-            rows=(*competing, *aside),
-            columns=tuple(columns.values()),
-            aside=tuple(aside),
-        ),
+        layout=_merge_layouts(most.layout, [table.layout for table in group]),
     )
+
+
+def _caption(most: Table, tables: Sequence[Table], numbers: pd.Series) -> str:
+    """Return a caption that says of each scale how many of the numbers are its own."""
+    if len(tables) < 2 or not most.stamp:
+        return most.caption
+    sizes = (t.stamp.replace(":", f", {numbers[t.scale]} numbers:", 1) for t in tables)
+    return most.caption.replace(most.stamp, ". ".join(sizes))
+
+
+def _merge_layouts(most: TableLayout, layouts: Sequence[TableLayout]) -> TableLayout:
+    """Return the rows and columns of all layouts, the rows beyond the paper's last."""
+    rows = dict.fromkeys(row for layout in layouts for row in layout.rows)
+    aside = dict.fromkeys(row for layout in layouts for row in layout.aside)
+    columns: dict[str, Column] = {c.key: c for layout in layouts for c in layout.columns}
+    competing = [row for row in rows if row not in aside]
+    all_rows, all_columns = (*competing, *aside), tuple(columns.values())
+    return replace(most, rows=all_rows, columns=all_columns, aside=tuple(aside))
 
 
 def _best(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
