@@ -33,11 +33,12 @@ class HP:
     family="clustered",
     sends="the model up; a mixture for each client down",
     cost=1.1,
+    version=2,
 )
 class FedAMP(Method[HP]):
     """u_i = (1 - sum_j a_ij) w_i + sum_j a_ij w_j, with a_ij = alpha/sigma exp(-|w_i - w_j|^2 /
-    sigma) over all other clients that have uploaded;  w_i <- SGD on F_i + lam / (2 alpha) |w_i -
-    u_i|^2, from w_i.
+    sigma) over all other clients that have uploaded and a norm over learnable entries;
+    w_i <- SGD on F_i + lam / (2 alpha) |w_i - u_i|^2, from w_i.
 
     Differences from published code: docs/methods/fedamp.md.
     """
@@ -46,7 +47,7 @@ class FedAMP(Method[HP]):
     server_rows = ("uploaded",)
 
     def init(self, fed: Federation) -> State:
-        models = fed.new_model().repeat(fed.N, 1)  # [N, D]
+        models = fed.client_rows(fed.first_models())  # [N, D]
         seen = torch.zeros(fed.N, dtype=torch.bool, device=fed.device)
         return {"w": models, "uploaded": models.clone(), "seen": seen}
 
@@ -61,8 +62,9 @@ class FedAMP(Method[HP]):
     def mixture(self, state: State, fed: Federation) -> Tensor:
         """Return what the server sends to each active client  [K, D]."""
         uploaded, active = state["uploaded"], fed.active
-        own = uploaded[active]
-        squares = torch.cdist(own, uploaded, compute_mode="donot_use_mm_for_euclid_dist").square()
+        own, places = uploaded[active], torch.where(fed.params.learnable, uploaded, 0)  # [N, D]
+        distances = torch.cdist(places[active], places, compute_mode="donot_use_mm_for_euclid_dist")
+        squares = distances.square()  # [K, N]
         attention = self.hp.alpha / self.hp.sigma * torch.exp(-squares / self.hp.sigma)  # [K, N]
         attention = attention * state["seen"] * (active[:, None] != fed.all_clients)
         return attention @ uploaded + (1 - attention.sum(1, keepdim=True)) * own

@@ -65,6 +65,13 @@ class FedAvg(Method[Chosen]):
         theta = torch.where(sent, fed.mean(fed.up(params, sent)), state["theta"])
         return {"theta": theta, **self.keep(state, fed, params)}
 
+    def server_step(self, state: State, fed: Federation, average: Tensor, size: float) -> Tensor:
+        """Return the server's model moved a step of some size towards an average  [D]. Running
+        statistics are the average's: a longer step would take variances below zero.
+        """
+        moved = torch.lerp(state["theta"], average, size)
+        return torch.where(fed.params.stats, average, moved)
+
     def uploaded_mask(self, fed: Federation) -> Tensor:
         """Return the mask of the entries that clients send  [D] bool."""
         return self.shared_mask(fed)

@@ -35,6 +35,7 @@ class HP:
     sends="some other clients' models down; the client's own and weights for those received up",
     gate_hp={"models": 2},
     cost=1.4,
+    version=2,
 )
 class FedFomo(Method[HP]):
     """Client i keeps a model w_i. It receives the last uploads w_n of the M other clients with the
@@ -43,9 +44,9 @@ class FedFomo(Method[HP]):
         a_n = (L_i(w_i) - L_i(w_n)) / |w_n - w_i|;   P_in <- P_in + a_n,
         w_i <- w_i + sum_n max(a_n, 0) (w_n - w_i) / sum_n max(a_n, 0);   w_i <- SGD on F_i.
 
-    L_i is the loss on client i's validation samples or, without any, on its training samples. Equal
-    affinities, as at the start, are ordered at random. Differences from published code:
-    docs/methods/fedfomo.md.
+    L_i is the loss on client i's validation samples or, without any, on its training samples; the
+    norm is over learnable entries. Equal affinities, as at the start, are ordered at random.
+    Differences from published code: docs/methods/fedfomo.md.
     """
 
     HP = HP
@@ -65,8 +66,8 @@ class FedFomo(Method[HP]):
         for n, v in zip(who.T, valid.T, strict=True):
             sent = v[:, None] & fed.communicated
             received.append(fed.down(state["uploaded"][n], sent).where(sent, own))
-            distance = (received[-1] - own).norm(dim=1) + EPSILON
-            gain = (before - self.losses(fed, received[-1])) / distance
+            apart = torch.where(fed.params.learnable, received[-1] - own, 0)  # [K, D]
+            gain = (before - self.losses(fed, received[-1])) / (apart.norm(dim=1) + EPSILON)
             gains.append(torch.where(v, gain, 0.0))
         weights = torch.stack(gains).clamp(min=0)  # [M, K]
         shares = weights / weights.sum(0).clamp(min=torch.finfo(fed.dtype).tiny)

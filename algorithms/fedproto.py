@@ -35,6 +35,7 @@ class HP:
     needs=("head",),
     sends="prototypes of the classes that a client has, up; those of all known classes, down",
     cost=1.2,
+    version=2,
 )
 class FedProto(Method[HP]):
     """w_i <- SGD on CE + lam mean((f_i(x) - c_y)^2), for classes y that have a prototype c_y;
@@ -49,7 +50,7 @@ class FedProto(Method[HP]):
     def init(self, fed: Federation) -> State:
         prototypes = torch.zeros(fed.params.head_weight.shape, dtype=fed.dtype, device=fed.device)
         known = torch.zeros(fed.classes, dtype=torch.bool, device=fed.device)
-        models = fed.client_rows(fed.new_model()[None])  # [N, D]
+        models = fed.client_rows(fed.first_models())  # [N, D]
         return {"w": models, "prototypes": prototypes, "known": known}
 
     def round(self, state: State, fed: Federation) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,7 @@ class FLOCOPlus(FLOCO):
             self.draws(fed, places, "plus", epochs),
             pull=(model, ends, self.hp.plus_lam),
             epochs=epochs,
-            first_epoch=fed.epochs,
+            first_epoch=ceil(fed.protocol.epochs or 0),
         )
         fed.trained = with_head(fed, trained.params, places, trained.extras["ends"])
         return {

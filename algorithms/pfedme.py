@@ -42,6 +42,7 @@ class HP:
     sends="as FedAvg: the local model down and up; personal models stay",
     fast_hp={"inner_steps": 2},
     cost=4.7,
+    version=2,
 )
 class PFedMe(FedAvg[HP]):
     """On every mini-batch, with w_i and t_i starting from w:
@@ -67,7 +68,7 @@ class PFedMe(FedAvg[HP]):
         fed.score("pre_agg", personal)
         local = torch.where(fed.params.stats, personal, local)  # batch norm has seen t_i's inputs
         new = self.upload_and_average(state, fed, local)
-        theta = torch.lerp(state["theta"], new["theta"], self.hp.beta)
+        theta = self.server_step(state, fed, new["theta"], self.hp.beta)
         personal = fed.scatter_rows(state["personal"], personal)
         return new | {"theta": theta, "personal": personal}
 

@@ -31,6 +31,7 @@ class HP:
     family="global",
     sends="model and control variate, down and up",
     cost=1.1,
+    version=2,
 )
 class Scaffold(FedAvg[HP]):
     """w_i <- w_i - lr (grad F_i(w_i) - c_i + c) for S steps from w (option II of the paper):
@@ -58,7 +59,7 @@ class Scaffold(FedAvg[HP]):
         slope = (start - end) / steps.clamp(min=1) / fed.lr
         change = torch.where(learnable & (steps > 0), slope - c, 0.0)
         new = self.upload_and_average(state, fed, end)
-        theta = torch.lerp(state["theta"], new["theta"], self.hp.server_lr)
+        theta = self.server_step(state, fed, new["theta"], self.hp.server_lr)
         c = state["c"] + fed.up(change, learnable).sum(0) / fed.N
         c_own = fed.scatter_rows(state["c_own"], own + change)
         return new | {"theta": theta, "c": c, "c_own": c_own}

@@ -155,7 +155,8 @@ class Method(ABC, Generic[Chosen]):
         """Return the model that unseen clients start from  [D], or [N, D].
 
         By default the server's, `theta`; for methods without it, the mean of the communicated
-        entries of `w`, all others initial.
+        entries of `w`, over the clients that have taken part if the state has `seen`; all others
+        initial.
         """
         if "theta" in state:
             return state["theta"]
@@ -164,7 +165,9 @@ class Method(ABC, Generic[Chosen]):
                 f"{type(self).__name__} must say what unseen clients start from: define"
                 " `newcomer_init` or `newcomer_params`"
             )
-        return state["w"].mean(0).where(fed.communicated, fed.new_model())
+        models, seen = state["w"], state.get("seen")
+        models = models if seen is None or not seen.any() else models[seen]
+        return models.mean(0).where(fed.communicated, fed.new_model())
 
     def newcomer_params(self, state: State, fed: Federation) -> Models | None:
         """Return the models that unseen clients are scored with  [N, D]; None: the method has no

@@ -40,6 +40,16 @@ def test_fedper_newcomers_hold_the_initial_or_the_average_head(rule: str) -> Non
         assert torch.equal(model[fed.params.stats], fed.new_model()[fed.params.stats])
 
 
+@pytest.mark.parametrize(("method", "size"), [("pfedme", "beta"), ("scaffold", "server_lr")])
+def test_the_servers_step_does_not_stretch_running_statistics(method: str, size: str) -> None:
+    how: dict[str, Any] = {"model": "tiny-bn", "buffers": "global", "rounds": 1}
+    plain, long = (toys.run(method, {size: step}, **how) for step in (1.0, 2.0))
+    same = plain.state["theta"] == long.state["theta"]
+    stats = plain.fed.params.stats
+    assert same[stats].all()
+    assert not same[~stats].all()
+
+
 def test_feddyn_averages_running_statistics_without_a_correction() -> None:
     run = toys.run("feddyn", {"alpha": 0.3}, model="tiny-bn", buffers="global")
     assert not run.state["h"][run.fed.params.stats].any()

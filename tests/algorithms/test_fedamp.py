@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import pytest
 import torch
 
 from tests.algorithms import plain, toys
@@ -12,9 +14,11 @@ SIZES = (25, 16, 9, 40)
 HP = {"alpha": 0.3, "sigma": 2.0, "lam": 0.6}
 
 
-def test_fedamp_follows_its_plain_transcription() -> None:
-    half = {"participation": 0.5, "rounds": 4}
-    run = toys.run("fedamp", HP, sizes=SIZES, dtype=torch.float64, **half)
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_fedamp_follows_its_plain_transcription(model: str) -> None:
+    half: dict[str, Any] = {"participation": 0.5, "rounds": 4}
+    run = toys.run("fedamp", HP, model=model, sizes=SIZES, dtype=torch.float64, **half)
+    learnable = run.fed.params.learnable
     fed, models = run.fed, [run.fed.new_model() for _ in SIZES]
     uploaded: dict[int, torch.Tensor] = {}
     for round_ in (1, 2, 3, 4):
@@ -25,7 +29,9 @@ def test_fedamp_follows_its_plain_transcription() -> None:
             mixture, rest = torch.zeros_like(own), 1.0
             for j, other in uploaded.items():
                 if j != i:
-                    share = 0.3 / 2.0 * math.exp(-((own - other) ** 2).sum().item() / 2.0)
+                    share = (
+                        0.3 / 2.0 * math.exp(-((own - other)[learnable] ** 2).sum().item() / 2.0)
+                    )
                     mixture, rest = mixture + share * other, rest - share
             mixtures[i] = mixture + rest * own
         for i, mixture in mixtures.items():

@@ -91,6 +91,15 @@ class Exploding(Ditto):
         return fed.new_models() * torch.nan
 
 
+@pytest.mark.parametrize("method", ["fedamp", "fedfomo"])
+def test_who_never_took_part_is_no_part_of_what_newcomers_are_given(method: str) -> None:
+    run = toys.run(method, participation=0.25, rounds=1)
+    seen = run.state["seen"]
+    assert 0 < seen.sum() < len(seen)
+    given = run.method.newcomer_init(run.state, run.fed)
+    assert torch.equal(given, run.state["w"][seen].mean(0))
+
+
 def test_newcomers_that_diverge_end_the_run() -> None:
     with pytest.raises(Diverged):
         finished(Exploding())

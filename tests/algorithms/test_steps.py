@@ -69,6 +69,12 @@ def test_a_loop_and_a_stack_take_the_same_steps(method: str, length: dict[str, A
     assert toys.gap(one.state, two.state) < 1e-9
 
 
+def test_floco_plus_counts_steps_or_epochs_as_its_recipe_does() -> None:
+    hp = {"tau": 1, "plus_epochs": 1}
+    counted = toys.run("floco", hp, sizes=SIZES, epochs=None, steps=5, rounds=2)
+    assert counted.state["plus"].isfinite().all()
+
+
 @pytest.mark.parametrize("method", ["fedavg", "scaffold"])
 def test_six_steps_are_two_epochs_of_three(method: str) -> None:
     epochs = toys.run(method, sizes=toys.EQUAL, epochs=2)
