@@ -55,7 +55,8 @@ class FedCAC(Method[HP]):
 
     The server averages all models into g, and each client's model with those of the clients whose
     critical entries overlap enough into d_i; the threshold rises with t / beta until none passes.
-    w_i <- d_i on the client's critical entries, g elsewhere.
+    w_i <- d_i on the client's critical entries, g elsewhere. Partners are the participants of a
+    round; in the code of HikariX/FedPURIN (2cefe0b) all clients take part.
     """
 
     HP = HP

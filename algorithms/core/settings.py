@@ -159,7 +159,13 @@ class TrainingProtocol:
     training: Training = Field(description="local training and rounds")
     evaluation: Evaluation = Field(default=Evaluation(), description="scoring")
     participation: float = Field(
-        default=1.0, gt=0, le=1, description="share of the clients that take part in a round"
+        default=1.0,
+        gt=0,
+        le=1,
+        description=(
+            "share of the clients that take part in a round; the others are scored with what they"
+            " have, which is initial values for a client that never trained"
+        ),
     )
     sampling: Literal["keyed", "flbench"] = Field(
         default="keyed",
