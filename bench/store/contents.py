@@ -207,10 +207,12 @@ class Provenance(Contents):
         must have.
         """
         unlike = [name for name in CONDITIONS if getattr(self, name) != getattr(other, name)]
+        ours, theirs = self.data or {}, other.data or {}
+        unlike += ["data"] * any(ours[name] != theirs[name] for name in ours.keys() & theirs)
         return unlike + ["uncommitted changes"] * bool(self.dirty or other.dirty)
 
 
-CONDITIONS = ("versions", "platform", "precision", "chunk", "data")
+CONDITIONS = ("versions", "platform", "precision", "chunk")
 """Provenance that two runs must share to give the same bits."""
 
 NEEDED = ("data", "partition", "seconds", "digests")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from repfl.datasets.core.user_paths import expanded
 FORMAT = 1
 KEYS = ("images", "labels", "groups", "origins")
 """Names of the tensors in a file, in the order of the fields of `Arrays`."""
+SIDES = ("groups", "source_ids")
+"""What samples may have beside their labels."""
 DTYPES = {"U8": np.uint8, "I64": np.int64, "F32": np.float32}
 NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK}
 """Errors of file systems without locks."""
@@ -43,7 +46,7 @@ class Prepared:
     images: np.ndarray  # [n, H, W, C] in the type and layout of its kind
     labels: np.ndarray  # int64 [n]
     splits: dict[str, range]
-    fingerprints: dict[str, str]
+    fingerprints: dict[str, str]  # of every split, and of the sides that there are
     edition: str = "official"
     groups: np.ndarray | None = None  # int64 [n], index into description.groups
     source_ids: np.ndarray | None = None  # int64 [n]
@@ -177,7 +180,8 @@ def open_dataset(name: str, root: Path | str | None = None) -> Prepared:
             f" {dataset.sample_shape} that {dataset.name} has: {how_to_get(dataset)}"
         )
     spans = _ranges(about["sizes"])
-    marks, edition = about["fingerprints"], about["edition"]
+    marks = about["fingerprints"] | _of_sides(groups, source_ids)
+    edition = about["edition"]
     return Prepared(dataset, images, labels, spans, marks, edition, groups, source_ids, path)
 
 
@@ -248,6 +252,11 @@ def _embedded(name: str) -> Prepared:
     checked = check(dataset, dataset.read(Path()), name)
     images, labels, groups, source_ids = _joined(checked.splits)
     spans = _ranges({split: len(arrays.labels) for split, arrays in checked.splits.items()})
-    return Prepared(
-        dataset, images, labels, spans, checked.fingerprints, checked.edition, groups, source_ids
-    )
+    marks = checked.fingerprints | _of_sides(groups, source_ids)
+    return Prepared(dataset, images, labels, spans, marks, checked.edition, groups, source_ids)
+
+
+def _of_sides(*sides: np.ndarray | None) -> dict[str, str]:
+    """Return the fingerprints of groups and source ids, by which samples may be dealt."""
+    pairs = zip(SIDES, sides, strict=True)
+    return {n: sha256(np.ascontiguousarray(s).data).hexdigest() for n, s in pairs if s is not None}

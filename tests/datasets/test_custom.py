@@ -168,6 +168,10 @@ def test_features_of_an_npz_are_prepared_and_read_again_when_they_change(tmp_pat
     assert (found.images.dtype, found.images.shape) == (np.float32, (20, 1, 1, 5))
     assert (np.asarray(found.groups) == np.asarray(found.labels)).all()
     assert sorted(found.images[:10, 0, 0, 0].tolist()) == sorted(x[:, 0].tolist())
+    np.savez(tmp_path / "x.npz", **held, train_groups=1 - y, test_groups=y)
+    prepare.download("vectors", tmp_path)
+    dealt = open_dataset("vectors", tmp_path).fingerprints
+    assert {k for k in dealt if dealt[k] != found.fingerprints[k]} == {"groups"}
     np.savez(tmp_path / "x.npz", **{**held, "train_features": x + 1})
     prepare.download("vectors", tmp_path)
     assert open_dataset("vectors", tmp_path).fingerprints != found.fingerprints

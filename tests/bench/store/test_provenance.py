@@ -75,3 +75,12 @@ def test_nothing_is_written_beside_an_installed_copy(
     (tmp_path / "repfl").mkdir()
     (tmp_path / "repfl" / "pyproject.toml").touch()
     provenance.refuse_installed_copy(tmp_path / "repfl" / "paper_tables")
+
+
+def test_samples_that_are_grouped_otherwise_are_other_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = {"iris/all": "a" * 64, "iris/groups": "b" * 64}
+    monkeypatch.setattr(provenance, "_fingerprints", lambda _: marks)
+    assert list(provenance.data_moved(marks)) == []
+    assert list(provenance.data_moved({"iris/all": "a" * 64})) == []  # older records
+    (moved,) = provenance.data_moved({**marks, "iris/groups": "c" * 64})
+    assert moved.startswith("iris/groups had fingerprint cccc")
