@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.errors import UserError, one_line
+from repfl.bench.grid.cell import from_json
 from repfl.bench.grid.plugins import files
 from repfl.bench.run import machine
 from repfl.bench.run.attempt import crashed, run_task
@@ -176,20 +177,29 @@ class Messenger:
         return self.stopping
 
 
-def _compute(task: Task, options: Options, plugins: Mapping[str, str], mailbox: Any) -> Outcome:
-    """Compute one cell on the machine that Ray has chosen."""
+def _compute(
+    cell: tuple[str, Mapping[str, Any]],
+    facts: Mapping[str, Any],
+    options: Options,
+    plugins: Mapping[str, str],
+    mailbox: Any,
+) -> Outcome:
+    """Compute one cell, given as its id and its JSON, on the machine that Ray has chosen. Its
+    classes may be a plug-in's, which is loaded here first.
+    """
     import ray
 
-    messenger = Messenger(mailbox)
+    messenger, (name, fields) = Messenger(mailbox), cell
     try:
-        if ray.get(mailbox.set_round.remote(task.cell.id, 0)):
-            return Outcome(task.cell.id, "interrupted", "stopped by the user")
+        if ray.get(mailbox.set_round.remote(name, 0)):
+            return Outcome(name, "interrupted", "stopped by the user")
         files_here = tuple(_unpacked(path, text) for path, text in plugins.items())
         device = machine.device_names(options.device)[0]
-        options = replace(options, device=device, plugins=files_here)
-        machine.prepare_process(options)
+        options = replace(options, device=device)
+        machine.prepare_process(replace(options, plugins=files_here))
+        task = Task(from_json(fields), **facts)
     except UserError as error:
-        return Outcome(task.cell.id, "fatal", f"{socket.gethostname()}: {one_line(error)}")
+        return Outcome(name, "fatal", f"{socket.gethostname()}: {one_line(error)}")
     return run_task(task, options, messenger, messenger.stop)
 
 
@@ -256,7 +266,9 @@ class Driver:
             else:
                 resources = {"num_gpus": 1 / self.options.per_gpu}
             compute = self.compute.options(num_cpus=1, max_retries=0, **resources)
-            reference = compute.remote(task, self.options, self.plugins, self.mailbox)
+            facts = {"command": task.command, "skip": task.skip, "memory": task.memory}
+            cell = task.cell.id, task.cell.json
+            reference = compute.remote(cell, facts, self.options, self.plugins, self.mailbox)
             self.tries[reference] = task, attempt
 
     def collect(self) -> Iterator[Outcome]:

@@ -27,14 +27,22 @@ import os
 import time
 from pathlib import Path
 
-from repfl.algorithms.core.method import register
+from repfl.algorithms.core.method import hyperparameters, param, register
 from tests.bench.faulty import Steady
+
+
+@hyperparameters
+class HP:
+    at: int = param(2, "round in which it goes wrong", ge=1)
+    seconds: float = param(0.05, "how long a round takes", ge=0)
 
 
 @register(
     "test-noted", title="test-noted", paper="none", year=2026, family="partial", sends="everything"
 )
 class Noted(Steady):
+    HP = HP
+
     def fault(self, fed):
         log, late = Path(os.environ["REPFL_TEST_LOG"]), time.monotonic() + 120
         with log.open("a") as file:
