@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -12,7 +13,7 @@ from typing import Any
 from repfl.bench.errors import UserError, nearest, unknown
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
-from repfl.bench.grid.cell import Cell, build_cell, plain, unmet
+from repfl.bench.grid.cell import Cell, build_cell, canonical, plain, unmet
 from repfl.bench.grid.grid import SCALES, Grid
 from repfl.bench.grid.methods import (
     entry,
@@ -166,13 +167,25 @@ def _extra_rows(
         if any(matches(item.cell, name, hp) for item in selected):
             continue
         guest, row = spec(name, hp), spec(entry(name).title, hp)
-        places = {(i.key, i.column, i.cell.seed): i for i in tables if not i.trial}
-        for item in places.values():
+        for item in _common_settings([item for item in tables if not item.trial]):
             location = f"{item.key}, {item.column}"
             cell = build_cell(name, hp, item.cell.recipe, item.cell.seed, location)
             yield replace(item, cell=cell, row=row + _ending(item, planned), guest=guest)
         for item in {item.key: item for item in tables if item.trial}.values():
             yield from _searched(item, GridRow(label=row, method=name, hp=hp), guest)
+
+
+def _common_settings(tables: Sequence[Planned]) -> Iterator[Planned]:
+    """Yield for every column and seed of a table a cell with the recipe that most rows share; of
+    several such recipes the first.
+    """
+    places: defaultdict[tuple[str, str, int], list[Planned]] = defaultdict(list)
+    for item in tables:
+        places[item.key, item.column, item.cell.seed].append(item)
+    for items in places.values():
+        recipes = [canonical(item.cell.json["recipe"]) for item in items]
+        (most, _), *_ = Counter(recipes).most_common(1)
+        yield items[recipes.index(most)]
 
 
 def _searched(beside: Planned, row: GridRow, guest: str) -> Iterator[Planned]:

@@ -35,6 +35,13 @@ def test_a_method_that_a_table_lacks_becomes_a_row_of_it(planned: Planning) -> N
     }
 
 
+def test_a_joining_method_has_the_settings_that_most_rows_have() -> None:
+    """Not those of the last row: FedSelect's Table 1 ends with rows of other scoring points."""
+    items = plan(Selection(artefacts=["fedselect/table1"], methods=["fedprox"], scale="paper"))
+    points = {i.cell.recipe.evaluation.point for i in items if i.column == "cifar10"}
+    assert points == {"pre_agg"}
+
+
 def test_hyphens_and_underscores_are_the_same_in_every_name_that_is_typed() -> None:
     partition = {"rule": "class-dirichlet", "options": {"alpha": 0.5, "test_share": 0.3}}
     typed = {"rule": "class_dirichlet", "options": {"alpha": 0.5, "test-share": 0.3}}
