@@ -127,6 +127,9 @@ def _add(
         if not old.record.origin.unlike(signed.origin):
             result.conflicts.append(_conflict(old.record, signed))
             return True
+        if signed.origin.dirty and not old.record.origin.dirty:
+            result.conflicts.append(_conflict(old.record, signed, "a clone with changes"))
+            return True
         old = None
     names = records.used_curves.get(line.cell, set()) | set(old.curves if old else ())
     line = line_of(signed, records.store, item.column, names)
@@ -138,9 +141,9 @@ def _add(
     return True
 
 
-def _conflict(old: Record, new: Record) -> str:
+def _conflict(old: Record, new: Record, whence: str = "the same versions") -> str:
     text = f"value {old.value} in the line of {old.origin.finished}, {new.value} now"
-    return f"cell {new.id[:12]} came out otherwise from the same versions: {text}; not taken"
+    return f"cell {new.id[:12]} came out otherwise from {whence}: {text}; not taken"
 
 
 def _improves(old: Line, line: Line) -> bool:

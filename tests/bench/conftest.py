@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,13 @@ def rewrite(store: Store, record: Record) -> None:
     """Write a record as its store would, its files as they are."""
     siblings = {name: (store.folder(record.id) / name).read_bytes() for name in record.files}
     store.put(record, siblings)
+
+
+def changed(store: Store, cell: str, **changes: object) -> Record:
+    """Store another version of a record; return it."""
+    record = replace(stored(store, cell), **changes)  # type: ignore[arg-type]
+    rewrite(store, record)
+    return record
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from repfl.bench.store.store import Store
 from repfl.paper_tables.core import result
 from repfl.paper_tables.core.result import Absent, Result, Table
 from tests.bench import invented
-from tests.bench.conftest import COMMITTED, run_in
+from tests.bench.conftest import COMMITTED, changed, run_in, stored
 
 Small = tuple[list[Planned], Store, Path]
 
@@ -161,6 +161,23 @@ def test_a_run_that_contradicts_a_line_of_the_same_versions_is_not_taken(small: 
     assert "came out otherwise from the same versions" in conflict
     (kept,) = (line for line in lines_of(root) if line.cell == before.cell)
     assert kept.digests["state"] == "f" * 64
+
+
+def test_a_run_of_changed_code_takes_no_place_of_one_of_committed_code(small: Small) -> None:
+    items, store, root = small
+    collect(items[:1], store, root)
+    known = committed_runs.read("tests", "smoke", root)
+    (before,) = known.lines
+    mine = stored(store, items[0].cell.id)
+    changed(store, mine.id, provenance=mine.origin.changed(dirty=True))
+    other = {**before.digests, "state": "f" * 64}
+    said = before.record.origin.changed(digests=other, dirty=False)
+    known.add(replace(before, record=replace(before.record, provenance=said)))
+    committed_runs.write(known)
+    (conflict,) = collect(items[:1], store, root).conflicts
+    assert "came out otherwise from a clone with changes" in conflict
+    (kept,) = lines_of(root)
+    assert kept.digests == other
 
 
 @pytest.mark.parametrize(("fresh", "left"), [(False, True), (True, False)])

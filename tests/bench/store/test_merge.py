@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,9 +10,9 @@ import pytest
 
 from repfl.bench.store.locks import claim
 from repfl.bench.store.merge import merge
-from repfl.bench.store.record import MODELS, Record, checksum
+from repfl.bench.store.record import MODELS, checksum
 from repfl.bench.store.store import Store, stored_result
-from tests.bench.conftest import Here, rewrite, run_in, stored, task
+from tests.bench.conftest import Here, changed, run_in, stored, task
 from tests.bench.deaths import begin, last_words
 
 ONE, TWO = task(), task(seed=1)
@@ -32,13 +31,6 @@ def other(tmp_path: Path) -> Store:
     run_in(store.root, ONE)
     run_in(store.root, TWO, keep_models="last")
     return store
-
-
-def changed(store: Store, cell: str, **changes: object) -> Record:
-    """Store another version of a record; return it."""
-    record = replace(stored(store, cell), **changes)  # type: ignore[arg-type]
-    rewrite(store, record)
-    return record
 
 
 def test_missing_records_come_over_byte_by_byte_and_once(
