@@ -136,7 +136,7 @@ def run(
     cell = planned[0].cell
     for outcome in summary.of("failed", "refused"):
         show = f"; record and traceback: `repfl show {cell.short}{again((), store)}`"
-        raise UserError(f"{cell}: {outcome.reason}{show * (outcome.status == 'failed')}", FAILED)
+        raise UserError(f"{cell}: {outcome.reason}{show * outcome.is_stored}", FAILED)
     record = store.get(cell.id)
     assert record is not None  # it was stored a moment ago
     return Run(record, store)
@@ -176,6 +176,9 @@ def grid(
     for outcome in summary.of("refused"):
         raise UserError(outcome.reason)
     frame = load(store.root, measured=False).loc[[item.cell.id for item in planned]]
+    failed = {outcome.id: outcome for outcome in summary.of("failed")}
+    for cell, outcome in failed.items():  # of a cell that was done before, that result is stored
+        frame.loc[cell, ["status", "reason"]] = outcome.status, outcome.reason
     return frame.assign(
         row=[item.row for item in planned], recipe=[item.column for item in planned]
     )

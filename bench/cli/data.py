@@ -152,7 +152,9 @@ def show_split(
     scale: Annotated[
         str | None, typer.Option(metavar="SCALE", help="default: the largest of the recipe's grid")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="default: the first seed of the scale")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="default: the first seed of the scale")
+    ] = None,
     out: Annotated[Path, typer.Option(help="folder for the figure and the table")] = Path("report")
     / "data",
     grid: Grids = None,

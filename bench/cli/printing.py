@@ -233,9 +233,9 @@ def show_ending(
     commands = {item.cell.id: item for item in planned}
     for outcome in ending.of("failed", "diverged"):
         item = commands[outcome.id]
+        details = f"    record and traceback: repfl show {item.cell.short}{again}\n"
         out.print(
-            f"{outcome.status}: {item.cell}: {outcome.reason}\n"
-            f"    record and traceback: repfl show {item.cell.short}{again}\n"
+            f"{outcome.status}: {item.cell}: {outcome.reason}\n{details * outcome.is_stored}"
             f"    repeat: {item.command} --fresh --executor inline{again}",
             soft_wrap=True,
         )

@@ -11,7 +11,7 @@ from repfl.bench.errors import StoreError, UserError, one_line, with_class
 from repfl.bench.grid.plugins import line_in
 from repfl.bench.run import cost, machine, record_parts
 from repfl.bench.run.compute_cell import Interrupted, compute, store_record
-from repfl.bench.run.task import Options, Outcome, Report, Task
+from repfl.bench.run.task import EARLIER, Options, Outcome, Report, Task
 from repfl.bench.store.locks import claim, holder
 from repfl.bench.store.provenance import data_here
 from repfl.bench.store.record import FINAL, Record
@@ -52,7 +52,7 @@ def counts_as_done(record: Record, options: Options) -> bool:
     finished, kept = record.origin.finished, record.origin.models
     is_newer = bool(options.began) and finished >= options.began
     lacks_models = record.status == "done" and kept != (options.keep_models or kept)
-    return is_newer or (record.status in FINAL and not options.fresh and not lacks_models)
+    return not lacks_models and (is_newer or (record.status in FINAL and not options.fresh))
 
 
 def crashed(task: Task, options: Options, reason: str) -> Outcome:
@@ -115,7 +115,7 @@ def _without_numbers(
     without_numbers = Record(task.cell.id, task.cell.json, status, reason, None, origin)
     existing = stored_result(store, task.cell.id) if status == "failed" else None
     if existing is not None and existing.status in FINAL:
-        return replace(without_numbers, reason=f"{reason}; the earlier result stays")
+        return replace(without_numbers, reason=f"{reason}; {EARLIER}")
     return store_record(store, without_numbers, {}, resumable)
 
 

@@ -19,6 +19,7 @@ from repfl.bench.store.summary import summarise
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
+    from repfl.bench.grid.cell import Cell
     from repfl.bench.run.clients import Clients
 
 
@@ -40,11 +41,13 @@ def compute(
     with torch_state.preserve_random_state():  # a data set's own code imports what it likes
         open_dataset(cell.recipe.dataset)
         _first_use(cell.recipe.evaluation.metrics)
+    kept_models.check_recipe(options.keep_models, cell.recipe.evaluation)
     clients = clients_of(cell)
     run = make(cell, clients, options)
     facts = _facts(task, clients, options)
     earlier, counted = _begin(run, store, cell.id, facts)
     report(cell.id, run.round)
+    first = run.round + 1
     saved = time.perf_counter()
     norms = [record_parts.norms(run)] if options.norms else []
     counter = RoundCounter(run.fed.rounds if options.device == "cpu" else 0, counted)
@@ -52,6 +55,8 @@ def compute(
         while not run.done:
             previous_rows = len(run.rows)
             counter.step(run)
+            if run.round == first:
+                _check_settings(cell, settings_before)  # before a long run has gone on
             norms += [record_parts.norms(run)] if options.norms else []
             if options.keep_models:
                 kept_models.save(run, options.keep_models, store, cell.id)
@@ -65,12 +70,7 @@ def compute(
                 saved = time.perf_counter()
             if interrupted:
                 raise Interrupted
-    if changed := torch_state.changed_setting(settings_before):
-        hint = "; random numbers come from fed.rng(PURPOSE)" * ("random" in changed)
-        raise StoreError(
-            f"method {cell.method!r} changes {changed}: this process cannot be trusted with another"
-            f" cell{hint}"
-        )
+    _check_settings(cell, settings_before)
     metrics = summarise(run.rows, cell.recipe.evaluation, clients.floor, run.fed.params.parameters)
     if (point := cell.recipe.evaluation.point) not in metrics.points:
         raise UserError(
@@ -86,6 +86,18 @@ def compute(
         files[MODELS] = checkpoint.models_of(store, cell.id).read_bytes()
     origin = record_parts.origin(task, options).changed(**details)
     return store_record(store, Record(cell.id, cell.json, "done", "", metrics, origin), files)
+
+
+def _check_settings(cell: Cell, before: Mapping[str, str | None]) -> None:
+    """Raise if the method has changed what other cells of this process rely on."""
+    from repfl.bench.grid import torch_state
+
+    if changed := torch_state.changed_setting(before):
+        hint = "; random numbers come from fed.rng(PURPOSE)" * ("random" in changed)
+        raise StoreError(
+            f"method {cell.method!r} changes {changed}: this process cannot be trusted with another"
+            f" cell{hint}"
+        )
 
 
 def _first_use(metrics: Sequence[str]) -> None:

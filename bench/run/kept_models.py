@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from repfl.algorithms.core.run import Run
+    from repfl.algorithms.core.settings import Evaluation
 
 CHOICES = ("last", "best")
 """Models of the last round, or of the one with the best validation score (test score, if there are
@@ -30,6 +31,15 @@ def check(choice: str) -> None:
     """Refuse an invalid choice."""
     if choice and choice not in CHOICES:
         raise UserError(f"keep-models {choice!r} is not valid; valid: {', '.join(CHOICES)}")
+
+
+def check_recipe(choice: str, evaluation: Evaluation) -> None:
+    """Refuse to look for the best round where it cannot be known."""
+    if choice == "best" and "post_agg" not in evaluation.points:
+        raise UserError(
+            "keep-models best: models after aggregation are kept, and this recipe does not score"
+            " them; add post_agg to evaluation.points, or keep those of the last round"
+        )
 
 
 def save(run: Run, choice: str, store: Store, cell: str) -> None:

@@ -50,6 +50,10 @@ class Options:
     """Record the size of state tensors after every round, for the regression gate."""
 
 
+EARLIER = "the earlier result stays"
+"""Ends the reason of a cell that failed and had been done before: the failure is not stored."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a task ended.
@@ -64,6 +68,11 @@ class Outcome:
     reason: str = ""
     seconds: float = 0.0
     value: float | None = None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the record of a cell that failed or diverged says so."""
+        return self.status in ("failed", "diverged") and not self.reason.endswith(EARLIER)
 
 
 @dataclass(frozen=True)

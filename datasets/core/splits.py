@@ -146,7 +146,7 @@ def whole_sources(
     for label in np.unique(labels[index]):
         sources = np.unique(source_ids[index[labels[index] == label]])
         drawn.append(rng.permutation(sources)[: int(share * len(sources) + 0.5)])
-    return index[np.isin(source_ids[index], np.concatenate(drawn))]
+    return index[np.isin(source_ids[index], np.concatenate(drawn))] if drawn else index
 
 
 def split_off_newcomers(

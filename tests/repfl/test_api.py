@@ -364,6 +364,19 @@ def test_what_cannot_be_done_is_one_line(call: Callable[[], object], words: str)
     says(refusal(call), words)
 
 
+FLAKY = """
+from repfl.algorithms.core.method import register
+from repfl.algorithms.fedavg import FedAvg
+
+@register("test-flaky", title="t", paper="none", year=2026, family="global", sends="all")
+class Flaky(FedAvg):
+    def round(self, state, fed):
+        if "now" == "not now":
+            raise RuntimeError("broken")
+        return super().round(state, fed)
+"""
+
+
 def test_a_failure_is_an_exception_of_a_run_and_a_row_of_a_grid(
     faulty: Path, tmp_path: Path
 ) -> None:
@@ -374,6 +387,18 @@ def test_a_failure_is_an_exception_of_a_run_and_a_row_of_a_grid(
     found = repfl.grid(["test-raise", "fedavg"], {"m": OWN}, plugins=[FAULTY], results=tmp_path)
     assert list(found["status"]) == ["failed", "done"]
     assert found["reason"].iloc[0]
+
+
+def test_a_cell_that_fails_when_it_is_computed_again_is_a_row_that_failed(tmp_path: Path) -> None:
+    file, how = tmp_path / "mine.py", {"results": tmp_path / "r", "fresh": True}
+    statuses, reasons = [], []
+    for text in (FLAKY, FLAKY.replace("not now", "now")):
+        file.write_text(text)
+        found = repfl.grid("test-flaky", {"m": OWN}, plugins=[file], **how)
+        statuses += list(found["status"])
+        reasons += list(found["reason"])
+    assert statuses == ["done", "failed"]
+    assert "broken" in reasons[1]
 
 
 # -- stepping by hand ------------------------------------------------------------------------------

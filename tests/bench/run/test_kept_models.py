@@ -27,6 +27,15 @@ def accuracies(store: Store, wanted: Task) -> list[tuple[int, int]]:
     return found
 
 
+def test_the_best_round_is_not_looked_for_where_models_that_are_kept_have_no_score(
+    compute: Compute,
+) -> None:
+    before = {"points": ["pre_agg"], "point": "pre_agg"}
+    refused = compute(task("fedper", evaluation=before), keep_models="best")
+    assert refused.status == "refused"
+    assert "add post_agg to evaluation.points" in refused.reason
+
+
 def recorded(store: Store, wanted: Task, round_: int) -> list[tuple[int, int]]:
     record = stored(store, wanted.cell.id)
     rows = store.frame(record, "clients.parquet")
