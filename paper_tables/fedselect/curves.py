@@ -174,7 +174,8 @@ BASELINES = {"FedPer": COLUMN, "LG-FedAvg": COLUMN, "FedRep": COLUMN, "FedAvg": 
 """Baselines whose first rounds were run, with the column of each."""
 TRIED = (
     "FedPer, learning rate 0.02", "FedPer, learning rate 0.01", "FedPer, 6 epochs",
-    "FedPer, batches of 10",
+    "FedPer, batches of 10", "FedPer, batches of 10, learning rate 0.01",
+    "FedPer, batches of 10, learning rate 0.01, momentum 0.5",
 )  # fmt: skip
 """A baseline under other ways to train; compared, and not drawn."""
 PRINTED = "Figure 2"
