@@ -43,7 +43,8 @@ def load(
 ) -> pd.DataFrame:
     """Return one row per cell, by its id: the runs in a results folder (`REPFL_RESULTS`, else
     ./results), and with `measured` the values that came with the code. With a paper or a scale, its
-    committed runs and the runs of recipes that its grid has there, whatever their method.
+    committed runs and the runs of recipes that its grid has there, whatever their method; `paper`
+    may also be the name of a file in `grids`.
 
     The columns are those of `runs.csv`, explained on the report's page "How to read this", after
     five of its place: `paper`, `scale`, `recipe`, `options`, the hyper-parameters that are not the
@@ -61,7 +62,7 @@ def load(
     store = Store(results)
     if results is not None and not store.root.is_dir():
         raise UserError(f"results={str(results)!r}: there is no such folder")
-    computed = list(_computed_cells(store, paper, scale, measured))
+    computed = list(_computed_cells(store, paper, scale, measured, grids))
     recipes = _named_recipes(grids) if any(each.line is None for _, each in computed) else {}
     chosen = _chosen(store, paper, scale, measured, grids) if computed else {}
     rows = [_row(each, recipes) | {"chosen": chosen.get(cell, "")} for cell, each in computed]
@@ -109,8 +110,15 @@ PLACE = ("paper", "scale", "recipe", "options", "chosen")
 """The columns that `runs.csv` has not."""
 
 
+def _grids(own: Grids) -> dict[str, Path]:
+    """Return the grid files of the papers, then of the user, by name."""
+    from repfl.bench.grid.grid import files, paper_of
+
+    return files() | {paper_of(Path(path)): Path(path) for path in paths(own)}
+
+
 def _computed_cells(
-    store: Store, paper: str | None, scale: str | None, measured: bool
+    store: Store, paper: str | None, scale: str | None, measured: bool, own: Grids = ()
 ) -> Iterator[tuple[str, ComputedCell]]:
     """Yield the user's runs, then committed runs, of all papers and scales or of one. Invalid
     ones are left out with a warning.
@@ -118,18 +126,22 @@ def _computed_cells(
     from repfl.bench.evidence.committed.committed_runs import read
     from repfl.bench.grid import grid
 
-    for name, chosen, valid in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
+    known = _grids(own)
+    for name, chosen, valid in (("paper", paper, known), ("scale", scale, grid.SCALES)):
         if chosen is not None and chosen not in valid:
             raise unknown(name, chosen, valid)
     paper_scales = [
         (each, size)
-        for each in grid.files()
+        for each in known
         for size in reversed(grid.SCALES)
         if paper in (None, each) and scale in (None, size)
     ]
     narrowed = paper is not None or scale is not None
-    yield from _stored_cells(store, paper_scales if narrowed else None)
+    files = [(known[each], size) for each, size in paper_scales]
+    yield from _stored_cells(store, files if narrowed else None)
     for paper_scale in paper_scales if measured else ():
+        if paper_scale[0] not in grid.files():
+            continue
         published = read(*paper_scale)
         for problem in published.problems:
             warnings.warn(problem, stacklevel=3)
@@ -139,13 +151,13 @@ def _computed_cells(
 
 
 def _stored_cells(
-    store: Store, paper_scales: Iterable[tuple[str, str]] | None
+    store: Store, grids: Iterable[tuple[Path, str]] | None
 ) -> Iterator[tuple[str, ComputedCell]]:
-    """Yield the user's runs: all, or those of the recipes of papers at scales."""
+    """Yield the user's runs: all, or those of the recipes of grid files at scales."""
     from repfl.bench.grid.cell import canonical
 
     ids = store.ids()
-    recipes = _recipes_of(paper_scales) if ids and paper_scales is not None else None
+    recipes = _recipes_of(grids) if ids and grids is not None else None
     for cell in ids:
         try:
             record = store.whole(cell)
@@ -155,17 +167,17 @@ def _stored_cells(
             warnings.warn(one_line(error), stacklevel=4)
 
 
-def _recipes_of(paper_scales: Iterable[tuple[str, str]]) -> set[str]:
-    """Return the recipes of papers at scales: a record does not name its paper."""
+def _recipes_of(grids: Iterable[tuple[Path, str]]) -> set[str]:
+    """Return the recipes of grid files at scales: a record does not name its paper."""
     from repfl.bench.grid.cell import canonical
-    from repfl.bench.grid.grid import files, read
+    from repfl.bench.grid.grid import read
     from repfl.bench.grid.plan import Selection, plan
 
     return {
         canonical(item.cell.json["recipe"])
-        for paper, scale in paper_scales
-        if scale in read(files()[paper]).file.scales
-        for item in plan(Selection(papers=[paper], scale=scale))
+        for path, scale in grids
+        if scale in read(path).file.scales
+        for item in plan(Selection(files=[path], scale=scale))
     }
 
 
@@ -182,7 +194,7 @@ def _chosen(
 
     records, chosen = Records(store), dict[str, str]()
     selections = [(path, Selection(files=[path])) for path in paths(grids)]
-    selections += [(grid.files()[paper], Selection([paper]))] if paper else []
+    selections += [(grid.files()[paper], Selection([paper]))] if paper in grid.files() else []
     for path, selection in selections:
         file = grid.read(path).file
         if not any(block.search for each in file.artefacts.values() for block in each.cells):

@@ -181,7 +181,9 @@ def data_moved(recorded: Mapping[str, str]) -> Iterator[str]:
             here = _fingerprints(dataset)
         except DataError as error:
             here = {}
-            if plugins.origin("dataset", dataset) and registry.get(dataset).embedded:
+            described = registry.get(dataset)
+            own = described.embedded or described.source is not None
+            if plugins.origin("dataset", dataset) and own:
                 yield f"today's cannot be read: {error}"
         then = {name: mark for name, mark in recorded.items() if name.partition("/")[0] == dataset}
         for name in sorted(here.keys() | then) if here else ():

@@ -125,6 +125,7 @@ def write(dataset: Dataset, checked: Checked, root: Path, scratch: Path) -> Path
         "edition": checked.edition,
         "sizes": {split: len(arrays.labels) for split, arrays in checked.splits.items()},
         "fingerprints": checked.fingerprints,
+        "source": _state_of(dataset.source),
     }
     path, partial = prepared_path(dataset.name, root), scratch / "partial.safetensors"
     with writable(root):
@@ -142,6 +143,14 @@ def write(dataset: Dataset, checked: Checked, root: Path, scratch: Path) -> Path
             os.fsync(file.fileno())
         partial.replace(path)
     return path
+
+
+def _state_of(source: Path | None) -> list[int]:
+    """Return size and time of a file; nothing if there is none."""
+    if source is None or not source.is_file():
+        return []
+    state = source.stat()
+    return [state.st_size, state.st_mtime_ns]
 
 
 def _joined(splits: Mapping[str, Arrays]) -> Arrays:
@@ -179,6 +188,9 @@ def open_dataset(name: str, root: Path | str | None = None) -> Prepared:
             f"{path} holds {images.dtype} {images.shape[1:]}, not the {dataset.kind} of"
             f" {dataset.sample_shape} that {dataset.name} has: {how_to_get(dataset)}"
         )
+    was, now = about.get("source"), _state_of(dataset.source)
+    if was and now and was != now:
+        raise DataError(f"{dataset.source} has changed since it was read: {how_to_get(dataset)}")
     spans = _ranges(about["sizes"])
     marks = about["fingerprints"] | _of_sides(groups, source_ids)
     edition = about["edition"]

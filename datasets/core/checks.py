@@ -55,6 +55,8 @@ def check(dataset: Dataset, splits: Mapping[str, Arrays], source: Path | str) ->
             raise DataError(
                 f"{source}: {', '.join(without)} has no {side}: give them for all splits or none"
             )
+    for split, arrays in splits.items():
+        _check_groups(dataset, split, arrays, source)
     edition = _edition(dataset, splits, source)
     sorted_splits, fingerprints = {}, {}
     for split in (split for split in SPLITS if split in splits):
@@ -84,6 +86,23 @@ def _check_arrays(dataset: Dataset, split: str, arrays: Arrays, source: Path | s
         raise DataError(
             f"{source}: {split} labels reach from {labels.min()} to {labels.max()}, not from 0 to"
             f" {last}"
+        )
+
+
+def _check_groups(dataset: Dataset, split: str, arrays: Arrays, source: Path | str) -> None:
+    """Refuse groups without names, or that are no index into their names."""
+    if arrays.groups is None or not len(arrays.groups):
+        return
+    least, most, names = int(arrays.groups.min()), int(arrays.groups.max()), len(dataset.groups)
+    if not names:
+        raise DataError(
+            f"{source}: {split} has groups, and {dataset.name} no names for them: describe it with"
+            " groups=(...), a name for each person or domain"
+        )
+    if least < 0 or most >= names:
+        raise DataError(
+            f"{source}: {split} groups reach from {least} to {most}, and there are names for 0 to"
+            f" {names - 1}"
         )
 
 

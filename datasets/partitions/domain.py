@@ -21,7 +21,10 @@ class Domain:
 
 def _check(facts: Facts, clients: int, options: Domain) -> None:
     if not facts.groups:
-        raise DataError("the rule needs a dataset with domains, such as office_home, or persons")
+        raise DataError(
+            "the rule needs a dataset with domains, such as office_home, or persons; own data have"
+            " them if they are described with groups=(...)"
+        )
     if clients != len(facts.groups):
         raise DataError(f"there is one client per domain: set clients = {len(facts.groups)}")
 

@@ -96,7 +96,7 @@ PART = Arrays(images(4, SHAPE), np.arange(4) % 2)
         ({"train": PART, "test": PART, "all": PART}, "splits all, test, train; valid: train"),
         ({"train": PART}, "splits train; valid: train and test"),
         ({"train": PART._replace(groups=PART.labels), "test": PART}, "test has no groups: give"),
-        ({"all": (images(4, SHAPE), np.arange(3))}, "as many labels"),
+        ({"all": (images(4, SHAPE), np.arange(3))}, "4 inputs have 3 labels"),
         ({"all": (images(4, SHAPE) / 255, np.arange(4) % 2)}, "not uint8"),
         ({"all": (images(4, SHAPE), np.arange(4) / 2)}, "not integers"),
         ({"all": (images(4, SHAPE), np.zeros(4, int))}, "no sample of class 'b'"),
@@ -157,6 +157,17 @@ def test_groups_and_origins_of_embedded_data_are_kept() -> None:
     assert (held.groups == np.arange(12)[order] // 6).all()
 
 
+@pytest.mark.parametrize(
+    ("names", "words"), [((), "all has groups, and own no names"), (("x",), "from 100 to 103")]
+)
+def test_groups_without_names_or_beyond_them_are_refused(names: Any, words: str) -> None:
+    part = Arrays(images(4, SHAPE), np.arange(4) % 2, np.arange(4) + 100)
+    how: Any = {"classes": "ab", "shape": SHAPE, "groups": names}
+    registry.register(from_arrays("own", lambda: {"all": part}, **how))
+    with pytest.raises(DataError, match=words):
+        open_dataset("own")
+
+
 def test_features_of_an_npz_are_prepared_and_read_again_when_they_change(tmp_path: Path) -> None:
     x, y = np.random.default_rng(0).standard_normal((10, 5)).astype(np.float32), np.arange(10) % 2
     held = {"train_features": x, "train_labels": y, "test_features": x, "test_labels": y}
@@ -173,6 +184,10 @@ def test_features_of_an_npz_are_prepared_and_read_again_when_they_change(tmp_pat
     dealt = open_dataset("vectors", tmp_path).fingerprints
     assert {k for k in dealt if dealt[k] != found.fingerprints[k]} == {"groups"}
     np.savez(tmp_path / "x.npz", **{**held, "train_features": x + 1})
+    with pytest.raises(
+        DataError, match=r"x\.npz has changed since it was read: run `repfl"
+    ):
+        open_dataset("vectors", tmp_path)
     prepare.download("vectors", tmp_path)
     assert open_dataset("vectors", tmp_path).fingerprints != found.fingerprints
 

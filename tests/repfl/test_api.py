@@ -281,6 +281,8 @@ def test_a_grid_of_ones_own_has_its_table_and_names_what_it_sweeps(tmp_path: Pat
         repfl.run("fedavg", recipe, results=mine["results"])
     found = repfl.load(measured=False, **mine)
     assert set(found["recipe"]) == {"small", "small[training.lr=0.2]"}
+    repfl.run("fedavg", OWN, results=mine["results"])
+    assert {*repfl.load(paper="rates", **mine).index} == {*found.index}
     table = repfl.table("rates/table", **mine)
     assert list(table.index.get_level_values("row")) == ["FedAvg, 0.1", "FedAvg, 0.2"]
     assert list(100 * found.sort_values("recipe")["accuracy"]) == pytest.approx(list(table["ours"]))

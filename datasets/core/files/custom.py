@@ -89,7 +89,7 @@ def from_npz(
         splits = [key.removesuffix(f"_{inputs}") for key in content if key.endswith(f"_{inputs}")]
         valid = [f"{split}_{part}" for split in splits for part in parts]
         if unknown := [key for key in content if key not in valid]:
-            valid = valid or [f"train_{part}" for part in parts]
+            valid = valid or [f"{split}_{part}" for split in ("train", "all") for part in parts]
             raise DataError(
                 f"{file} has {unknown[0]}, which is not read; valid: {', '.join(valid)}"
             )
@@ -112,7 +112,7 @@ def from_npz(
         except KeyError as error:
             raise DataError(f"{file} has no {error}; it has {', '.join(content)}") from None
 
-    return _describe(name, read, classes, shape, **facts)
+    return _describe(name, read, classes, shape, source=file, **facts)
 
 
 def from_folder(
@@ -244,7 +244,8 @@ def _arrays(name: str, split: str, part: Split, shape: Shape, vocabulary: int = 
     inputs, labels, *sides = (None if side is None else np.asarray(side) for side in part)
     where = f"{name} {split}"
     if inputs is None or labels is None or len(inputs) != len(labels):
-        raise DataError(f"{where}: needs as many labels as inputs")
+        counts = (0 if side is None else len(side) for side in (inputs, labels))
+        raise DataError("{}: {} inputs have {} labels".format(where, *counts))
     _refuse_labels(where, labels)
     for side in sides:
         if side is not None and (side.shape != (len(labels),) or side.dtype.kind not in "iu"):
@@ -275,7 +276,8 @@ def _images(where: str, inputs: np.ndarray, shape: Shape) -> np.ndarray:
     """Return images [n, H, W] or [n, H, W, C] with channels."""
     if inputs.dtype != np.uint8 or inputs.ndim not in (3, 4):
         raise DataError(
-            f"{where}: images are {inputs.dtype} {list(inputs.shape)}, not uint8 [n, H, W, C]"
+            f"{where}: images are {inputs.dtype} {list(inputs.shape)}, not uint8 [n, H, W, C]; give"
+            " pixels as whole numbers from 0 to 255, since recipes normalise them"
         )
     return inputs[..., None] if inputs.ndim == 3 else inputs
 
