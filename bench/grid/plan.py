@@ -300,6 +300,7 @@ def _no_match(
     if near and near not in here:
         add = " or ".join(f"--scale {scale}" for scale, has in elsewhere.items() if near in has)
         hint = f"add {add}" if near == value else f"did you mean {near}, with {add}?"
+    own = "; other seeds: a grid of your own, `repfl new grid NAME`" * (option == "--seed")
     return UserError(
-        f"{option} {value}: no cell of {selection} at scale {selection.scale} has it; {hint}"
+        f"{option} {value}: no cell of {selection} at scale {selection.scale} has it; {hint}{own}"
     )
