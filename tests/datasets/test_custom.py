@@ -184,9 +184,7 @@ def test_features_of_an_npz_are_prepared_and_read_again_when_they_change(tmp_pat
     dealt = open_dataset("vectors", tmp_path).fingerprints
     assert {k for k in dealt if dealt[k] != found.fingerprints[k]} == {"groups"}
     np.savez(tmp_path / "x.npz", **{**held, "train_features": x + 1})
-    with pytest.raises(
-        DataError, match=r"x\.npz has changed since it was read: run `repfl"
-    ):
+    with pytest.raises(DataError, match=r"x\.npz has changed since it was read: run `repfl"):
         open_dataset("vectors", tmp_path)
     prepare.download("vectors", tmp_path)
     assert open_dataset("vectors", tmp_path).fingerprints != found.fingerprints
