@@ -62,8 +62,8 @@ class FedAMP(Method[HP]):
     def mixture(self, state: State, fed: Federation) -> Tensor:
         """Return what the server sends to each active client  [K, D]."""
         uploaded, active = state["uploaded"], fed.active
-        own, places = uploaded[active], torch.where(fed.params.learnable, uploaded, 0)  # [N, D]
-        distances = torch.cdist(places[active], places, compute_mode="donot_use_mm_for_euclid_dist")
+        own, points = uploaded[active], torch.where(fed.params.learnable, uploaded, 0)  # [N, D]
+        distances = torch.cdist(points[active], points, compute_mode="donot_use_mm_for_euclid_dist")
         squares = distances.square()  # [K, N]
         attention = self.hp.alpha / self.hp.sigma * torch.exp(-squares / self.hp.sigma)  # [K, N]
         attention = attention * state["seen"] * (active[:, None] != fed.all_clients)

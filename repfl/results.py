@@ -110,13 +110,6 @@ PLACE = ("paper", "scale", "recipe", "options", "chosen")
 """The columns that `runs.csv` has not."""
 
 
-def _grids(own: Grids) -> dict[str, Path]:
-    """Return the grid files of the papers, then of the user, by name."""
-    from repfl.bench.grid.grid import files, paper_of
-
-    return files() | {paper_of(Path(path)): Path(path) for path in paths(own)}
-
-
 def _computed_cells(
     store: Store, paper: str | None, scale: str | None, measured: bool, own: Grids = ()
 ) -> Iterator[tuple[str, ComputedCell]]:
@@ -126,7 +119,7 @@ def _computed_cells(
     from repfl.bench.evidence.committed.committed_runs import read
     from repfl.bench.grid import grid
 
-    known = _grids(own)
+    known = grid.with_own(paths(own))
     for name, chosen, valid in (("paper", paper, known), ("scale", scale, grid.SCALES)):
         if chosen is not None and chosen not in valid:
             raise unknown(name, chosen, valid)
@@ -140,8 +133,6 @@ def _computed_cells(
     files = [(known[each], size) for each, size in paper_scales]
     yield from _stored_cells(store, files if narrowed else None)
     for paper_scale in paper_scales if measured else ():
-        if paper_scale[0] not in grid.files():
-            continue
         published = read(*paper_scale)
         for problem in published.problems:
             warnings.warn(problem, stacklevel=3)

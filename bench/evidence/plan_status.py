@@ -184,7 +184,7 @@ def _plan_row(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
 def artefact_facts(store: Store, user_grids: Sequence[Path] = ()) -> list[dict[str, Any]]:
     """Return every artefact with its cells per scale: needed, done here, and committed."""
     committed, statuses = set(ids()), Statuses(store)
-    files = grids.files() | {grids.paper_of(path): path for path in user_grids}
+    files = grids.with_own(user_grids)
     plans = {s: plan(Selection(list(files), scale=s, files=user_grids)) for s in grids.SCALES}
     facts = []
     for paper, path in files.items():

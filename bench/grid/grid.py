@@ -245,6 +245,11 @@ def files(root: Path | None = None) -> dict[str, Path]:
     return {paper_of(path): path for path in paths} | ({} if root else PLUGIN_PAPERS)
 
 
+def with_own(own: Iterable[Path]) -> dict[str, Path]:
+    """Return the grid files of the papers, then those of the user, by name."""
+    return files() | {paper_of(path): path for path in own}
+
+
 def named(names: Iterable[str], papers: Iterable[str]) -> list[str]:
     """Return the papers with these names, which may be spelt like folders; refuse unknown ones."""
     requested = [name.replace("_", "-") for name in names]

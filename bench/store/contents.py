@@ -5,6 +5,7 @@ Both are read and checked once, when the JSON of a record or of a committed run 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -207,9 +208,18 @@ class Provenance(Contents):
         must have.
         """
         unlike = [name for name in CONDITIONS if getattr(self, name) != getattr(other, name)]
-        ours, theirs = self.data or {}, other.data or {}
-        unlike += ["data"] * any(ours[name] != theirs[name] for name in ours.keys() & theirs)
+        unlike += ["data"] * bool(other_data(self.data or {}, other.data or {}))
         return unlike + ["uncommitted changes"] * bool(self.dirty or other.dirty)
+
+
+def other_data(one: Mapping[str, str], two: Mapping[str, str]) -> list[str]:
+    """Return what has other fingerprints in two records, such as `digits/all`. Older ones do not
+    name groups and source ids, which then say nothing.
+    """
+    from repfl.datasets.core.cache import SIDES
+
+    either = [name for name in one.keys() ^ two if name.partition("/")[2] not in SIDES]
+    return sorted(either + [name for name in one.keys() & two if one[name] != two[name]])
 
 
 CONDITIONS = ("versions", "platform", "precision", "chunk")

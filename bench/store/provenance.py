@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.errors import UserError
+from repfl.bench.store.contents import other_data
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("torch", "numpy", "scipy", "safetensors", "pydantic", "pandas", "pyarrow")
@@ -173,7 +174,6 @@ def data_moved(recorded: Mapping[str, str]) -> Iterator[str]:
     """
     from repfl.bench.grid import plugins
     from repfl.datasets.core import registry
-    from repfl.datasets.core.cache import SIDES
     from repfl.datasets.core.errors import DataError
 
     for dataset in dict.fromkeys(name.partition("/")[0] for name in recorded):
@@ -186,9 +186,6 @@ def data_moved(recorded: Mapping[str, str]) -> Iterator[str]:
             if plugins.origin("dataset", dataset) and own:
                 yield f"today's cannot be read: {error}"
         then = {name: mark for name, mark in recorded.items() if name.partition("/")[0] == dataset}
-        for name in sorted(here.keys() | then) if here else ():
-            if name not in then and name.partition("/")[2] in SIDES:
-                continue  # older records do not name it
-            if here.get(name) != then.get(name):
-                shown = ((side.get(name) or "none")[:12] for side in (then, here))
-                yield "{} had fingerprint {}, and here has {}".format(name, *shown)
+        for name in other_data(then, here) if here else ():
+            shown = ((side.get(name) or "none")[:12] for side in (then, here))
+            yield "{} had fingerprint {}, and here has {}".format(name, *shown)
