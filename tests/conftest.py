@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
+
+import pytest
 
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before anything imports torch
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process would compile torch anew
@@ -20,3 +23,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 50)  # as the command does
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_registered() -> Iterator[None]:
+    """What a test registers or loads is unknown again after it, whatever the order of tests is."""
+    from repfl.bench.grid import plugins
+
+    with plugins.isolated():
+        yield

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from repfl.algorithms.core.method import methods
 from repfl.bench.cli.main import call
 from repfl.bench.evidence import merge_scales
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid import plugins
 from repfl.bench.grid.catalog import published_code
 from repfl.bench.grid.grid import files
 from repfl.bench.report import overview, sheet, show_text
@@ -35,13 +33,6 @@ def unlinked(text: str) -> str:
 
 
 QUESTIONS = unlinked((ROOT / "paper_tables" / "QUESTIONS.md").read_text())
-
-
-@pytest.fixture(autouse=True)
-def isolated() -> Iterator[None]:
-    """The example's method is gone after each test."""
-    with plugins.isolated():
-        yield
 
 
 @pytest.fixture(scope="module")

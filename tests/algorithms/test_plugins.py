@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +24,13 @@ FACTS: dict[str, Any] = {"title": "Mine", "paper": "none", "year": 2026, "sends"
 
 
 @pytest.fixture
-def feddf() -> Iterator[None]:
-    with plugins.isolated():
-        plugins.load([str(EXAMPLES / "feddf.py")])
-        yield
+def feddf() -> None:
+    plugins.load([str(EXAMPLES / "feddf.py")])
 
 
 @pytest.fixture
-def unreliable() -> Iterator[None]:
-    with plugins.isolated():
-        plugins.load([str(EXAMPLES / "unreliable.py")])
-        yield
+def unreliable() -> None:
+    plugins.load([str(EXAMPLES / "unreliable.py")])
 
 
 @pytest.mark.usefixtures("feddf")
@@ -163,29 +158,28 @@ def test_clients_train_for_epochs_of_their_own() -> None:
 
 
 def test_a_name_that_is_something_else_in_fedavg_is_refused() -> None:
-    with plugins.isolated():
-        with pytest.raises(MethodError, match=r"Mine.merge replaces FedAvg.merge\(self, state"):
+    with pytest.raises(MethodError, match=r"Mine.merge replaces FedAvg.merge\(self, state"):
 
-            @register("mine", family="global", **FACTS)
-            class Mine(FedAvg):
-                def merge(self, one: Tensor) -> Tensor:  # type: ignore[override]
-                    return one
+        @register("mine", family="global", **FACTS)
+        class Mine(FedAvg):
+            def merge(self, one: Tensor) -> Tensor:  # type: ignore[override]
+                return one
 
-        with pytest.raises(MethodError, match=r"Kept.keep replaces FedAvg.keep\(self, state"):
+    with pytest.raises(MethodError, match=r"Kept.keep replaces FedAvg.keep\(self, state"):
 
-            @register("kept", family="global", **FACTS)
-            class Kept(FedAvg):
-                keep = 0.5  # type: ignore[assignment]
+        @register("kept", family="global", **FACTS)
+        class Kept(FedAvg):
+            keep = 0.5  # type: ignore[assignment]
 
-        @register("free", family="global", **FACTS)
-        class Free(FedAvg):
-            def update(self, anything: Tensor) -> Tensor:
-                return anything
+    @register("free", family="global", **FACTS)
+    class Free(FedAvg):
+        def update(self, anything: Tensor) -> Tensor:
+            return anything
 
-            def round(self, state: State, fed: Federation, also: int = 0) -> State:
-                return super().round(state, fed)
+        def round(self, state: State, fed: Federation, also: int = 0) -> State:
+            return super().round(state, fed)
 
-        assert isinstance(build("free"), Free)
+    assert isinstance(build("free"), Free)
 
 
 def test_a_wrapper_and_a_method_with_the_same_name_are_refused() -> None:

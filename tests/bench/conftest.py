@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -200,16 +200,9 @@ def changed(store: Store, cell: str, **changes: object) -> Record:
 
 
 @pytest.fixture
-def plugged() -> Iterator[Callable[[Path], None]]:
-    """Registers a file's methods, which are unknown again after the test."""
-    with plugins.isolated():
-        yield lambda path: plugins.load([str(path)])
-
-
-@pytest.fixture
-def faulty(plugged: Callable[[Path], None]) -> Path:
+def faulty() -> Path:
     """Methods that raise, diverge, stall or die."""
-    plugged(FAULTY)
+    plugins.load([str(FAULTY)])
     return FAULTY
 
 

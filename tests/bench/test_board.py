@@ -171,11 +171,10 @@ class Peeking(FedAvg):
 def test_a_method_that_looks_at_test_images_is_refused(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "peeking.py"
     path.write_text(PEEKING)
-    with plugins.isolated():
-        said = here(
-            "run", "--paper", "board", "--method", "test-peeking", "--plugin", path,
-            "--results", tmp_path / "results",
-        )  # fmt: skip
+    said = here(
+        "run", "--paper", "board", "--method", "test-peeking", "--plugin", path,
+        "--results", tmp_path / "results",
+    )  # fmt: skip
     assert said.code == 2
     assert "cannot stand on the board: training depends on test images" in said.err
     assert not (tmp_path / "results").exists()

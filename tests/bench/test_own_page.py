@@ -14,7 +14,6 @@ from PIL import Image
 
 from repfl.bench.grid.plan import Selection, plan
 from tests.bench.conftest import ROOT, Here
-from tests.bench.grid.test_plugins import as_before as as_before
 
 PAGE = (ROOT / "bench" / "OWN.md").read_text()
 CLASSES = ("owl", "robin", "wren")
@@ -32,7 +31,6 @@ def birds(folder: Path) -> None:
             Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{index}.png")
 
 
-@pytest.mark.usefixtures("as_before")
 def test_from_a_folder_and_a_module_to_a_table_of_seven_methods(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

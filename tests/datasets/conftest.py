@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from repfl.datasets.core import cache, partition, registry
+from repfl.datasets.core import cache
 from tests.datasets.tiny import Cifar, tiny_cifar
 
 
@@ -16,12 +16,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever a test registers is unknown again after it."""
-    partition.partitioners()
-    registry.get("digits")  # loads them all
-    monkeypatch.setattr(partition, "_PARTITIONERS", dict(partition._PARTITIONERS))
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+def forgotten() -> Iterator[None]:
+    """Data that a test embedded are in no cache after it."""
     yield
     cache._embedded.cache_clear()
 

@@ -25,7 +25,7 @@ Save = Callable[..., Path]
 SHAPE = (8, 8, 1)
 
 
-pytestmark = pytest.mark.usefixtures("as_before")
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from repfl.datasets.core.recipe import Partition
 from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import Cifar, balanced, halves, holds, recipe
 
-pytestmark = pytest.mark.usefixtures("as_before")
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 
 # -- saved data sets -------------------------------------------------------------------------------

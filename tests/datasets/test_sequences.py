@@ -15,9 +15,7 @@ from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.files.custom import from_arrays, register
 from tests.bench.conftest import ROOT
-from tests.bench.grid.test_plugins import as_before as as_before
 
-pytestmark = pytest.mark.usefixtures("as_before")
 ROLES = ROOT / "bench" / "examples" / "roles.py"
 
 

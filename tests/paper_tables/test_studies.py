@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +16,7 @@ import pytest
 import torch
 
 from repfl.algorithms.core.method import build
+from repfl.bench.grid import plugins
 from repfl.bench.grid.plan import Selection, plan
 from repfl.paper_tables.fedobp.studies import propositions as fedobp
 from repfl.paper_tables.fedpurin.studies import propositions as fedpurin
@@ -79,9 +79,9 @@ def test_the_gradient_is_that_of_the_loss() -> None:
 
 
 @pytest.fixture
-def two_workers(plugged: Callable[[Path], None]) -> Any:
+def two_workers() -> Any:
     """The module that the example makes."""
-    plugged(ROOT / "paper_tables/fedobp/studies/two_workers.py")
+    plugins.load([str(ROOT / "paper_tables/fedobp/studies/two_workers.py")])
     return sys.modules[type(build("flute-two-workers")).__module__]
 
 
@@ -114,8 +114,8 @@ def test_one_worker_returns_every_head_to_its_client_and_two_do_not(
     assert torch.equal(toys.run("flute-two-workers", LOGGED).state["own"], flute)
 
 
-def test_the_selection_skew_is_noted_beside_the_same_run(plugged: Callable[[Path], None]) -> None:
-    plugged(ROOT / "paper_tables/pfeddst/studies/propositions.py")
+def test_the_selection_skew_is_noted_beside_the_same_run() -> None:
+    plugins.load([str(ROOT / "paper_tables/pfeddst/studies/propositions.py")])
     noted, plain = (toys.run(n, {"degree": 2}, rounds=3) for n in ("selection-skew", "pfeddst"))
     assert torch.equal(noted.state["w"], plain.state["w"])
     notes = {name: value for round_, name, value in noted.rows if round_ == 3}
@@ -124,10 +124,8 @@ def test_the_selection_skew_is_noted_beside_the_same_run(plugged: Callable[[Path
     assert len(set(skews.values())) > 1
 
 
-def test_the_skew_is_the_mean_loss_on_chosen_peers_over_that_on_all(
-    plugged: Callable[[Path], None],
-) -> None:
-    plugged(ROOT / "paper_tables/pfeddst/studies/propositions.py")
+def test_the_skew_is_the_mean_loss_on_chosen_peers_over_that_on_all() -> None:
+    plugins.load([str(ROOT / "paper_tables/pfeddst/studies/propositions.py")])
     skew = sys.modules[type(build("selection-skew")).__module__].skew
     one = torch.tensor([[0.5, 2.0, 4.0], [3.0, 0.5, 3.0], [1.0, 2.0, 0.5]])
     assert skew(one, torch.zeros(3), ~torch.eye(3, dtype=torch.bool)) == pytest.approx(1.0)
@@ -138,8 +136,8 @@ def test_the_skew_is_the_mean_loss_on_chosen_peers_over_that_on_all(
     assert skew(one, torch.tensor([0.0, 1.0, 0.0]), chosen) == pytest.approx(8 / 6.5)
 
 
-def test_without_the_check_frozen_entries_stay_frozen(plugged: Callable[[Path], None]) -> None:
-    plugged(ROOT / "paper_tables/star_pfl/studies/propositions.py")
+def test_without_the_check_frozen_entries_stay_frozen() -> None:
+    plugins.load([str(ROOT / "paper_tables/star_pfl/studies/propositions.py")])
     returned = {}
     for name in ("without-check", "star-pfl"):
         run = toys.run(name, rounds=1)

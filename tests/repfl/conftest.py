@@ -1,4 +1,3 @@
 """The methods that misbehave on purpose are those of the harness's tests."""
 
 from tests.bench.conftest import faulty as faulty
-from tests.bench.conftest import plugged as plugged

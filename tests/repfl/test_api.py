@@ -20,7 +20,6 @@ from repfl.bench.evidence import plan_status
 from repfl.bench.evidence.committed.committed_runs import read
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import unique
-from repfl.bench.grid.plugins import isolated
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, ROOT, environment, refusal, says
 
@@ -466,9 +465,8 @@ def test_an_edited_file_of_a_method_is_computed_as_it_is_now(tmp_path: Path) -> 
     template = ROOT / "bench" / "templates" / "method" / "my_method.py"
     text = template.read_text().replace("my-method", "edited")
     file.write_text(text)
-    with isolated():
-        one = repfl.open("edited", OWN, plugins=file)
-        file.write_text(text + "\nEDITED = True\n")
-        two = repfl.open("edited", OWN, plugins=[file])
-        assert type(one.method) is not type(two.method)
-        assert sys.modules[type(two.method).__module__].EDITED
+    one = repfl.open("edited", OWN, plugins=file)
+    file.write_text(text + "\nEDITED = True\n")
+    two = repfl.open("edited", OWN, plugins=[file])
+    assert type(one.method) is not type(two.method)
+    assert sys.modules[type(two.method).__module__].EDITED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from repfl.bench.check import contract, toy_clients
 from repfl.bench.check.contract import Broken
 from repfl.bench.check.situation import Situation, situations
 from repfl.bench.errors import UserError
+from repfl.bench.grid import plugins
 from repfl.datasets.core.recipe import Partition, Recipe, Training
 
 HEAD = """
@@ -286,10 +286,10 @@ FOUND = [
 
 
 @pytest.fixture
-def slips(tmp_path: Path, plugged: Callable[[Path], None]) -> Path:
+def slips(tmp_path: Path) -> Path:
     path = tmp_path / "slips.py"
     path.write_text(SLIPS)
-    plugged(path)
+    plugins.load([str(path)])
     return path
 
 
@@ -335,13 +335,11 @@ def test_rows_stay_with_their_clients_however_a_method_trains_them(slips: Path) 
     assert sorted(backwards.counts) == sorted(plain.counts)
 
 
-def test_a_method_that_lacks_a_part_is_refused_when_it_registers(
-    tmp_path: Path, plugged: Callable[[Path], None]
-) -> None:
+def test_a_method_that_lacks_a_part_is_refused_when_it_registers(tmp_path: Path) -> None:
     misspelt = HEAD.replace("client_params", "params")
     (tmp_path / "half.py").write_text(misspelt + '\n\nslip("test-half")(Plain)\n')
     with pytest.raises(UserError, match="'test-half': Plain lacks client_params"):
-        plugged(tmp_path / "half.py")
+        plugins.load([str(tmp_path / "half.py")])
 
 
 def test_a_start_of_another_shape_is_told_where_it_is_given(slips: Path) -> None:
@@ -365,11 +363,11 @@ def test_a_start_of_another_shape_is_told_where_it_is_given(slips: Path) -> None
     ],
 )
 def test_what_a_part_must_return_is_said_where_it_returns(
-    tmp_path: Path, plugged: Callable[[Path], None], part: str, after: str, words: str
+    tmp_path: Path, part: str, after: str, words: str
 ) -> None:
     half = f'@slip("test-half")\nclass Half(Plain):\n    {part} = {after}\n'
     (tmp_path / "half.py").write_text(f"{HEAD}\n\n{half}")
-    plugged(tmp_path / "half.py")
+    plugins.load([str(tmp_path / "half.py")])
     (first, *_) = [wrong for _, _, wrong in contract.check("test-half")]
     assert words in first
 
@@ -378,14 +376,12 @@ def test_what_a_part_must_return_is_said_where_it_returns(
     ("value", "words"),
     [("None", "Half.round.* returned None; it returns a"), ("batch.x.sum()", r"a Tensor \[\]; it")],
 )
-def test_a_loss_without_a_gradient_is_named(
-    tmp_path: Path, plugged: Callable[[Path], None], value: str, words: str
-) -> None:
+def test_a_loss_without_a_gradient_is_named(tmp_path: Path, value: str, words: str) -> None:
     (tmp_path / "half.py").write_text(
         f'{HEAD}\n\n@slip("test-half")\nclass Half(Plain):\n    def round(self, state, fed):\n'
         f"        fed.train(self.down(state, fed), loss=lambda model, batch, extras: {value})\n"
     )
-    plugged(tmp_path / "half.py")
+    plugins.load([str(tmp_path / "half.py")])
     for stack in (1, 6):
         with pytest.raises(TypeError, match=words):
             Situation("test-half", "tiny", 1.0).run(stack=stack)

@@ -163,10 +163,10 @@ class Exits(Steady):
 
 
 def test_a_method_that_changes_the_process_while_it_computes_is_not_stored(
-    compute: Compute, plugged: Any, as_before: None, tmp_path: Path, store: Any
+    compute: Compute, as_before: None, tmp_path: Path, store: Any
 ) -> None:
     (tmp_path / "plugin.py").write_text(MEDDLING)
-    plugged(tmp_path / "plugin.py")
+    plugins.load([str(tmp_path / "plugin.py")])
     outcome = compute(task("test-meddles"))
     assert outcome.status == "fatal"
     assert "'test-meddles' changes the default dtype" in outcome.reason

@@ -30,13 +30,6 @@ from repfl.datasets.core.recipe import Partition
 from tests.bench.conftest import Here, stored
 
 
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """Whatever a test registers is unknown again after it."""
-    with plugins.isolated():
-        yield
-
-
 def start(kind: str, folder: Path) -> Path:
     """A scaffold's first file."""
     return write(kind, f"try-{kind}", folder)[0]

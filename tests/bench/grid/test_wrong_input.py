@@ -5,7 +5,6 @@ place, the value, what is valid and the nearest name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from repfl.algorithms.engine.optimiser import Optimiser
+from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.methods import parse_spec
 from repfl.bench.grid.recipes import recipe_from
@@ -222,10 +222,10 @@ class Own(FedAvg):
     ],
 )
 def test_ranges_that_a_method_cannot_search(
-    tmp_path: Path, plugged: Callable[[Path], None], planned: Planning, declared: str, words: str
+    tmp_path: Path, planned: Planning, declared: str, words: str
 ) -> None:
     (tmp_path / "own.py").write_text(OWN.format(limit="le=10", search=declared))
-    plugged(tmp_path / "own.py")
+    plugins.load([str(tmp_path / "own.py")])
     says(refusal(lambda: planned(GRID + SEARCH.format(method="test-own", trials=2), "s")), words)
 
 
