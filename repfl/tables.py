@@ -61,7 +61,8 @@ def compare(
 ) -> pd.DataFrame:
     """Return the `difference` of two rows of a table, `first` minus `second`, in every column that
     has both: paired by their common seeds, from three on with its 95 % interval from `low` to
-    `high`. The other arguments are those of `table`.
+    `high` and the two-sided p value `p` of the paired t-test, of this column alone. The other
+    arguments are those of `table`.
     """
     from repfl.paper_tables.core.claims.contrast import Contrast, by_seed, estimate
     from repfl.paper_tables.core.claims.sentences import runs_of
@@ -81,9 +82,10 @@ def compare(
                 "difference": found.value,
                 "low": found.low,
                 "high": found.high,
+                "p": found.p_two_sided,
                 "seeds": found.seeds,
             }
-    columns = ["difference", "low", "high", "seeds"]
+    columns = ["difference", "low", "high", "p", "seeds"]
     frame = pd.DataFrame.from_dict(differences, orient="index", columns=columns)
     return frame.rename_axis("column")
 

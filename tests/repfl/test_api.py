@@ -239,6 +239,7 @@ def test_a_table_has_printed_and_ours_whose_rows_are_compared(tmp_path: Path) ->
         expected = table.loc["FedOBP", column] - table.loc["FedPer", column]
         assert line["difference"] == pytest.approx(expected)
         assert (line["low"] < line["difference"] < line["high"]) == (line["seeds"] >= 3)
+        assert isnan(line["p"]) == (line["seeds"] < 3)
     own = repfl.compare("fedpurin/table1", "FedPURIN", "FedCAC", "desk", tmp_path)
     assert "CIFAR-100, α = 0.1" in own.index
     assert "CIFAR-100, α = 0.01" not in own.index  # the table has no cells of ours for it

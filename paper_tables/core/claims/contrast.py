@@ -55,6 +55,11 @@ class Estimate:
     """How far inside what is stated the value lies; negative: outside."""
     contrast: Contrast | None = None
 
+    @property
+    def p_two_sided(self) -> float:
+        """The p value of "the contrast is its bound"; NaN below three common seeds."""
+        return min(1.0, 2 * min(self.p_met, self.p_not)) if isfinite(self.low) else nan
+
 
 def by_seed(runs: pd.DataFrame) -> dict[Cell, np.ndarray]:
     """Return runs (row, column, seed, value) by cell: a value per seed of any cell, or NaN."""

@@ -266,7 +266,12 @@ def test_figures_draw_what_their_data_say(evidence: Evidence) -> None:
 
 
 def test_two_rows_of_the_board_can_be_compared_by_study() -> None:
-    found = repfl.compare("board/table1", "FedAvg + FT", "FedOBP", "paper", NO_RECORDS)
+    asked = {"scale": "paper", "results": NO_RECORDS}
+    found = repfl.compare("board/table1", "FedAvg + FT", "FedOBP", **asked)
     images = found.loc[["accuracy, Fashion-MNIST, Dir(0.3)", "accuracy, CIFAR-10, four classes"]]
     assert (images["seeds"] == 3).all()
     assert (images["low"] < images["difference"]).all()
+    differs = (images["low"] > 0) | (images["high"] < 0)
+    assert list(images["p"] < 0.05) == list(differs)
+    turned = repfl.compare("board/table1", "FedOBP", "FedAvg + FT", **asked).loc[images.index]
+    assert list(turned["p"]) == pytest.approx(list(images["p"]))

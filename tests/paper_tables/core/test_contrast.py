@@ -7,6 +7,7 @@ from math import isnan, nan
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from repfl.paper_tables.core.claims.contrast import (
     Contrast,
@@ -29,6 +30,14 @@ def runs(**rows: dict[int, float]) -> pd.DataFrame:
 
 def seeds(*values: float) -> dict[int, float]:
     return dict(enumerate(values))
+
+
+def test_the_two_sided_p_value_is_that_of_scipys_t_test() -> None:
+    values = np.array([1.0, 1.2, 0.8, -0.3])
+    expected = stats.ttest_1samp(values, 0.0).pvalue
+    assert estimate_from(LEAD, values).p_two_sided == pytest.approx(expected)
+    assert estimate_from(LEAD, np.zeros(3)).p_two_sided == 1.0
+    assert isnan(estimate_from(LEAD, values[:2]).p_two_sided)
 
 
 def test_a_contrast_is_paired_by_the_seeds_that_all_cells_have() -> None:
@@ -130,4 +139,5 @@ def test_intervals_cover_as_often_as_they_say(count: int) -> None:
     rng = np.random.Generator(np.random.Philox(count))
     found = [estimate_from(LEAD, rng.standard_normal(count)) for _ in range(1000)]
     covered = [each.low <= 0 <= each.high for each in found]
+    assert covered == [each.p_two_sided >= 0.05 for each in found]
     assert np.mean(covered) == pytest.approx(0.95, abs=0.025)
