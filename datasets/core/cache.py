@@ -146,11 +146,16 @@ def write(dataset: Dataset, checked: Checked, root: Path, scratch: Path) -> Path
 
 
 def _state_of(source: Path | None) -> list[int]:
-    """Return size and time of a file; nothing if there is none."""
-    if source is None or not source.is_file():
+    """Return size and time of a file, or how many files a folder has and when one came or went;
+    nothing if there is none. An image that is edited in place is not seen.
+    """
+    if source is None or not source.exists():
         return []
-    state = source.stat()
-    return [state.st_size, state.st_mtime_ns]
+    if source.is_file():
+        state = source.stat()
+        return [state.st_size, state.st_mtime_ns]
+    found = [(len(files), os.stat(folder).st_mtime_ns) for folder, _, files in os.walk(source)]
+    return [sum(count for count, _ in found), max(time for _, time in found)]
 
 
 def _joined(splits: Mapping[str, Arrays]) -> Arrays:

@@ -100,7 +100,7 @@ class Dataset:
     resize: bool = False  # resize images of other sizes
     kind: Kind = "images"
     vocabulary: int = 0  # number of token ids
-    source: Path | None = None  # a file of the user's own that it is read from
+    source: Path | None = None  # a user's own file or folder that it is read from
     from_npz: Callable[[Mapping[str, np.ndarray]], dict[str, Arrays]] | None = None
     version: int = 1  # raised when a change of this description moves numbers
 

@@ -206,6 +206,13 @@ def test_a_folder_of_images_of_any_size_is_a_data_set(
     found = open_dataset("pets", tmp_path / "root")
     assert found.images.shape == (6 * len(splits), 8, 8, 3)
     assert list(found.splits) == (["train", "test"] if len(splits) > 1 else ["all"])
+    picture.save(place / "3.png")
+    with pytest.raises(DataError, match="pets has changed since it was read: run `repfl"):
+        open_dataset("pets", tmp_path / "root")
+    prepare.download("pets", tmp_path / "root")
+    assert len(open_dataset("pets", tmp_path / "root").images) == 6 * len(splits) + 1
+    (tmp_path / "pets").rename(tmp_path / "elsewhere")
+    assert len(open_dataset("pets", tmp_path / "root").images) == 6 * len(splits) + 1
 
 
 def test_a_class_of_torchvision_is_a_data_set(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def from_folder(
             for split, root in _roots(folder).items()
         }
 
-    return _describe(name, read, classes, shape, resize=True, **facts)
+    return _describe(name, read, classes, shape, resize=True, source=folder, **facts)
 
 
 def from_saved(
@@ -151,7 +151,7 @@ def from_saved(
     def read(_: Path) -> dict[str, Arrays]:
         return read_saved(folder, classes, shape, resize=True)
 
-    return _describe(name, read, classes, shape, resize=True, **facts)
+    return _describe(name, read, classes, shape, resize=True, source=folder, **facts)
 
 
 def from_class(
