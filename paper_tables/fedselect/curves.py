@@ -176,8 +176,9 @@ TRIED = (
     "FedPer, learning rate 0.02", "FedPer, learning rate 0.01", "FedPer, 6 epochs",
     "FedPer, batches of 10", "FedPer, batches of 10, learning rate 0.01",
     "FedPer, batches of 10, learning rate 0.01, momentum 0.5",
+    "LG-FedAvg, batches of 10, learning rate 0.01",
 )  # fmt: skip
-"""A baseline under other ways to train; compared, and not drawn."""
+"""Baselines under other ways to train; compared, and not drawn."""
 PRINTED = "Figure 2"
 ROUNDS = 40
 SEEN = (10, ROUNDS)
