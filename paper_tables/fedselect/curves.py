@@ -176,7 +176,7 @@ TRIED = (
     "FedPer, learning rate 0.02", "FedPer, learning rate 0.01", "FedPer, 6 epochs",
     "FedPer, batches of 10", "FedPer, batches of 10, learning rate 0.01",
     "FedPer, batches of 10, learning rate 0.01, momentum 0.5",
-    "LG-FedAvg, batches of 10, learning rate 0.01",
+    "LG-FedAvg, batches of 10, learning rate 0.01, momentum 0.5",
 )  # fmt: skip
 """Baselines under other ways to train; compared, and not drawn."""
 PRINTED = "Figure 2"
