@@ -165,7 +165,8 @@ class StarPFL(FedAvg[HP]):
 
     Everything starts active. Scored: `pre_agg` as in the paper, since personal models exist only
     between training and aggregation; `post_agg` is the global model. This class is Algorithm 1;
-    what the published code does otherwise is `CodesStarPFL` (paper_tables/star_pfl/README.md).
+    what the published code does otherwise is `CodesStarPFL`, of which the defaults take what is
+    sent and averaged (paper_tables/star_pfl/README.md).
     """
 
     HP = HP

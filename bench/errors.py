@@ -58,7 +58,7 @@ def unknown(kind: str, name: str, names: Iterable[str], location: str = "") -> U
 
 def no_name(kind: str, name: str, location: str, example: str) -> UserError:
     """Return the error for a name that could not safely become part of a path."""
-    suggestion = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or example
+    suggestion = "-".join(re.findall(r"[a-z0-9]+", name.lower())).lstrip("-0123456789") or example
     return UserError(
         f"{location}: {kind} {name!r} is not valid; valid: letters a-z, digits and hyphens, such as"
         f" {suggestion}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from repfl.bench.errors import UserError, unknown
+from repfl.bench.errors import UserError, no_name, unknown
 from repfl.bench.grid.schema import NAME
 from repfl.datasets.core.errors import hyphened
 
@@ -33,11 +32,7 @@ def new(
         raise unknown("kind", kind, RUN)
     name = hyphened(name)
     if not NAME.fullmatch(name) or not name[0].isalpha():
-        near = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-").lstrip("-0123456789")
-        near = near or f"my-{kind}"
-        raise UserError(
-            f"name {name!r} is not valid; valid: letters a-z, digits and hyphens, such as {near}"
-        )
+        raise no_name(kind, name, "repfl new", f"my-{kind}")
     _refuse_taken(kind, name)
     for path in write(kind, name, Path()):
         print(f"wrote {path}")

@@ -12,7 +12,7 @@ from typing import Any
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.committed.committed_runs import CommittedRuns, ids, read
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.catalog import data_absent
+from repfl.bench.grid.catalog import why_absent
 from repfl.bench.grid.cell import changed_options
 from repfl.bench.grid.methods import spec
 from repfl.bench.grid.plan import Selection, plan
@@ -79,7 +79,7 @@ class Statuses:
             return status
         if item.skip:
             return Status("skipped", item.skip)
-        lack = data_absent(item.cell.recipe.dataset)
+        lack = why_absent(item.cell.recipe.dataset)
         return Status("missing", lack) if lack and status.reason == NOT_COMPUTED else status
 
 

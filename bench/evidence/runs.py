@@ -16,7 +16,7 @@ import pandas as pd
 from repfl.bench.evidence.cell_evidence import CellEvidence
 from repfl.bench.evidence.committed.committed_run import Line
 from repfl.bench.grid.dotted_names import dotted
-from repfl.bench.grid.methods import find_entry
+from repfl.bench.grid.methods import find_entry, participants
 from repfl.bench.grid.once import once
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.grid.recipes import recipe_values
@@ -33,6 +33,7 @@ COLUMNS = {
     "method": "name of the method",
     "version": "version of the method",
     "one_model": "whether all clients get one model",
+    "participants": "clients that train in a round",
     "seed": "seed of the cell",
     "status": "done; else missing, diverged, failed or skipped",
     "reason": "why there is no result",
@@ -120,6 +121,7 @@ def row(
         "method": cell["method"],
         "version": cell["version"],
         "one_model": found is not None and found.one_model,
+        "participants": participants(cell["method"], record.recipe),
         "seed": cell["seed"],
         "status": record.status,
         "reason": record.reason,

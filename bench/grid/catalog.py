@@ -248,7 +248,7 @@ def _needed_by() -> dict[str, list[str]]:
 
 
 @lru_cache(maxsize=64)
-def data_absent(dataset: str) -> str:
+def why_absent(dataset: str) -> str:
     """Return why a dataset cannot be opened; empty if it can."""
     from repfl.bench.grid import plugins
     from repfl.datasets.core import registry

@@ -27,8 +27,8 @@ GROUP = "repfl"
 _loaded: dict[str, str] = {}
 """What is loaded, with the hash that a file had then."""
 _origins: dict[tuple[str, str], Path] = {}
-_digests: dict[tuple[str, str], tuple[str, str]] = {}
-"""Hashes of the code and of the whole file of what a plug-in registered."""
+_digests: dict[tuple[str, str], str] = {}
+"""Hashes of the code of what plug-ins registered."""
 
 
 def load(paths: Sequence[str] = ()) -> None:
@@ -56,15 +56,6 @@ def origin(kind: str, name: str) -> Path | None:
 
 def digest(kind: str, name: str) -> str:
     """Return the hash of a plug-in's code when it was loaded; empty for what is built in."""
-    return _digests_of(kind, name)[0]
-
-
-def old_digest(kind: str, name: str) -> str:
-    """Return the hash of a plug-in's whole file, which older records have."""
-    return _digests_of(kind, name)[1]
-
-
-def _digests_of(kind: str, name: str) -> tuple[str, str]:
     if kind == "method" and (kind, name) not in _digests:
         from repfl.algorithms.core.method import methods
 
@@ -72,12 +63,8 @@ def _digests_of(kind: str, name: str) -> tuple[str, str]:
         module = methods()[name].cls.__module__
         file = getattr(sys.modules.get(module), "__file__", None)
         ours = module.startswith("repfl.algorithms.") or file is None
-        _digests[kind, name] = ("", "") if ours else _both_digests(Path(str(file)))
-    return _digests.get((kind, name), ("", ""))
-
-
-def _both_digests(file: Path) -> tuple[str, str]:
-    return code_digest(file), file_digest(file)
+        _digests[kind, name] = "" if ours else code_digest(Path(str(file)))
+    return _digests.get((kind, name), "")
 
 
 def files(plugins: Sequence[str]) -> list[str]:
@@ -265,7 +252,7 @@ def _importing(what: str, path: Path | None = None) -> Iterator[list[Path]]:
         raise
     for file in files:
         _origins.update(dict.fromkeys(added, file))
-        _digests.update(dict.fromkeys(added, _both_digests(file)))
+        _digests.update(dict.fromkeys(added, code_digest(file)))
 
 
 def line_in(error: BaseException) -> str:

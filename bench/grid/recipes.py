@@ -108,11 +108,11 @@ def _unknown_names(recipe: Recipe) -> Iterator[str]:
 
 
 def _data_problems(recipe: Recipe) -> Iterator[str]:
-    from repfl.datasets.core import registry
+    from repfl.datasets.core import cache, registry
 
     dataset = registry.get(recipe.dataset)
     height, width, channels = dataset.shape
-    samples, least = sum(sizes(dataset).values()), max(height, width)
+    samples, least = sum(cache.sizes(dataset).values()), max(height, width)
     depth, *sides = recipe.input or (channels, height, width)
     if recipe.norm not in dataset.norms:
         yield (
@@ -141,13 +141,6 @@ def _data_problems(recipe: Recipe) -> Iterator[str]:
             f"input = {[depth, *sides]} is not valid; images of {recipe.dataset} grow to squares,"
             f" valid: channels >= {channels}, height = width >= {least}"
         )
-
-
-def sizes(dataset: Dataset) -> dict[str, int]:
-    """Return the split sizes: as registered, else as prepared here."""
-    from repfl.datasets.core import cache
-
-    return dataset.splits or cache.sizes(dataset)
 
 
 Shape = tuple[str, int, int, int]
@@ -290,10 +283,10 @@ def check_partition(recipe: Recipe) -> None:
 
     A grid file may contain such recipes at scales at which no cell uses them.
     """
-    from repfl.datasets.core import partition, registry
+    from repfl.datasets.core import cache, partition, registry
 
     dataset = registry.get(recipe.dataset)
-    if splits := sizes(dataset):
+    if splits := cache.sizes(dataset):
         facts = partition.Facts(splits, len(dataset.classes), dataset.groups)
         try:
             partition.check_request(recipe.partition, facts, recipe.clients)

@@ -13,7 +13,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def file_digest(file: Path) -> str:
-    """Hash a file twice, as in stored records."""
+    """Hash a file: whether it is still the one that was loaded."""
     return twice(file.read_bytes())
 
 

@@ -7,9 +7,9 @@ values; what a page says of a number stands here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from math import isfinite, nan
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import pandas as pd
 
@@ -19,45 +19,6 @@ from repfl.paper_tables.core.evidence import STALE
 from repfl.paper_tables.core.number_text import BLANK, signed
 from repfl.paper_tables.core.result import CELL_FIELDS, Figure, Result, Table
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Verdict
-
-COLUMNS = {
-    "paper": "the paper, or a grid of your own",
-    "artefact": "name of the table or figure",
-    "id": "address within its page: <paper>/<artefact>.html#<id>",
-    "row": "row of the table, mostly a method",
-    "column": "key of the column",
-    "where": "name of the column",
-    "unit": "unit of all values",
-    "digits": "decimals that the column shows",
-    "printed": "what the paper reports",
-    "printed_std": "its ±",
-    "printed_as": "what the paper prints, word for word",
-    "ours": "mean over our runs",
-    "std": "standard deviation over our runs",
-    "seeds": "number of runs",
-    "low": "lower end of the 95 % interval of ours",
-    "high": "its upper end",
-    "difference": "ours minus printed",
-    "difference_low": "lower end of its 95 % interval",
-    "difference_high": "its upper end",
-    "verdict": "reproduced, differs, undecided, not comparable or not measured; pages say matches"
-    " for reproduced if nothing was trained",
-    "mark": "what stands beside the verdict",
-    "kind": "trained, logged, or one that needs no training",
-    "basis": "what the verdict rests on",
-    "tier": "evidence of a committed run; whether it is stale",
-    "reason": "why ours is missing or remarkable",
-    "scale": "paper: full scale; desk: reduced run; smoke: toy run",
-    "floor": "accuracy of always predicting a client's most frequent class",
-    "method": "name of the method",
-    "source": "file and line in paper_tables/<paper>/published",
-    "runs": "the cells that ours is computed from",
-    "chosen": "what validation chose in a search, by run",
-    "ours_mark": "best or second of its column",
-    "printed_mark": "the same among the printed numbers",
-}
-"""The columns, and what they mean."""
-
 
 MAX_WIDTH = 20.0
 """Points; a wider interval is not shown: its two runs do not tell how noisy they are."""
@@ -71,41 +32,47 @@ def in_words(verdict: str, is_trained: bool) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """One row. A value is None if there is none."""
+    """One row, and what its columns mean. A value is None if there is none."""
 
-    paper: str
-    artefact: str
-    id: str
-    row: str
-    column: str
-    where: str
-    unit: str = ""
-    digits: int = 2
-    printed: float | None = None
-    printed_std: float | None = None
-    printed_as: str = ""
-    ours: float | None = None
-    std: float | None = None
-    seeds: int = 0
-    low: float | None = None
-    high: float | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
-    verdict: str = ""
-    mark: str = ""
-    kind: str = ""
-    basis: str = ""
-    tier: str = ""
-    reason: str = ""
-    scale: str = ""
-    floor: float | None = None
-    method: str = ""
-    source: str = ""
-    runs: tuple[str, ...] = ()
-    chosen: str = ""
-    ours_mark: str = ""
-    printed_mark: str = ""
+    paper: Annotated[str, "the paper, or a grid of your own"]
+    artefact: Annotated[str, "name of the table or figure"]
+    id: Annotated[str, "address within its page: <paper>/<artefact>.html#<id>"]
+    row: Annotated[str, "row of the table, mostly a method"]
+    column: Annotated[str, "key of the column"]
+    where: Annotated[str, "name of the column"]
+    unit: Annotated[str, "unit of all values"] = ""
+    digits: Annotated[int, "decimals that the column shows"] = 2
+    printed: Annotated[float | None, "what the paper reports"] = None
+    printed_std: Annotated[float | None, "its ±"] = None
+    printed_as: Annotated[str, "what the paper prints, word for word"] = ""
+    ours: Annotated[float | None, "mean over our runs"] = None
+    std: Annotated[float | None, "standard deviation over our runs"] = None
+    seeds: Annotated[int, "number of runs"] = 0
+    low: Annotated[float | None, "lower end of the 95 % interval of ours"] = None
+    high: Annotated[float | None, "its upper end"] = None
+    difference: Annotated[float | None, "ours minus printed"] = None
+    difference_low: Annotated[float | None, "lower end of its 95 % interval"] = None
+    difference_high: Annotated[float | None, "its upper end"] = None
+    verdict: Annotated[
+        str,
+        "reproduced, differs, undecided, not comparable or not measured; pages say matches"
+        " for reproduced if nothing was trained",
+    ] = ""
+    mark: Annotated[str, "what stands beside the verdict"] = ""
+    kind: Annotated[str, "trained, logged, or one that needs no training"] = ""
+    basis: Annotated[str, "what the verdict rests on"] = ""
+    tier: Annotated[str, "evidence of a committed run; whether it is stale"] = ""
+    reason: Annotated[str, "why ours is missing or remarkable"] = ""
+    scale: Annotated[str, "paper: full scale; desk: reduced run; smoke: toy run"] = ""
+    floor: Annotated[
+        float | None, "accuracy of always predicting a client's most frequent class"
+    ] = None
+    method: Annotated[str, "name of the method"] = ""
+    source: Annotated[str, "file and line in paper_tables/<paper>/published"] = ""
+    runs: Annotated[tuple[str, ...], "the cells that ours is computed from"] = ()
+    chosen: Annotated[str, "what validation chose in a search, by run"] = ""
+    ours_mark: Annotated[str, "best or second of its column"] = ""
+    printed_mark: Annotated[str, "the same among the printed numbers"] = ""
 
     @property
     def measured(self) -> bool:
@@ -187,6 +154,12 @@ class Number:
         return " · ".join(filter(None, (self.verdict_text + " (stale)" * self.stale, self.mark)))
 
 
+COLUMNS = {
+    name: hint.__metadata__[0] for name, hint in get_type_hints(Number, include_extras=True).items()
+}
+"""The columns, and what they mean."""
+
+
 def frame(numbers: Iterable[Number]) -> pd.DataFrame:
     """Return numbers as the frame."""
     return pd.DataFrame([asdict(number) for number in numbers], columns=list(COLUMNS))
@@ -257,10 +230,10 @@ def _pointed(figure: Figure, printed: Mapping[str, Mapping[str, Any]]) -> Iterat
 
 def _typed(cell: Mapping[Any, Any]) -> dict[str, Any]:
     """Return what a paper's code says of a number, each field in its type."""
-    kinds = {each.name: each.type for each in fields(Number) if each.name in CELL_FIELDS}
+    kinds = {name: kind for name, kind in get_type_hints(Number).items() if name in CELL_FIELDS}
     return {
-        **{name: _text(cell.get(name)) for name, kind in kinds.items() if kind == "str"},
-        **{name: _finite(cell.get(name)) for name, kind in kinds.items() if kind == "float | None"},
+        **{name: _text(cell.get(name)) for name, kind in kinds.items() if kind is str},
+        **{name: _finite(cell.get(name)) for name, kind in kinds.items() if kind == float | None},
         "seeds": int(cell["seeds"]) if is_number(cell.get("seeds")) else 0,
         "runs": tuple(cell.get("runs", ())),
     }

@@ -11,7 +11,7 @@ from typing import Any
 
 from repfl.bench.report.numbers import MATCHES, Number, in_words
 from repfl.bench.report.sheet import Sheet
-from repfl.paper_tables.core.number_rule import is_number, is_printed, split
+from repfl.paper_tables.core.number_rule import is_counted, is_printed, split
 from repfl.paper_tables.core.result import Claim, State
 from repfl.paper_tables.core.statistics.verdict import EXACT, UNJUDGED, Kind, Verdict
 
@@ -73,7 +73,7 @@ def dots(sheet: Sheet) -> list[Dot]:
             + number.verdict_text,
         )
         for number in sheet.printed
-        if is_number(number.kind)
+        if is_counted(number.kind)
     ]
 
 
@@ -115,7 +115,7 @@ class Summary:
     @property
     def numbers(self) -> list[Number]:
         """Return the numbers of tables and figures, without settings."""
-        return [n for sheet in self.sheets for n in sheet.printed if is_number(n.kind)]
+        return [n for sheet in self.sheets for n in sheet.printed if is_counted(n.kind)]
 
     @property
     def claims(self) -> list[tuple[Sheet, Claim]]:
@@ -124,7 +124,7 @@ class Summary:
     @property
     def _stated(self) -> list[str]:
         """Return the sources of the numbers that stand in sentences only."""
-        return [s for _, claim in self.claims if is_number(claim.state) for s in claim.sources]
+        return [s for _, claim in self.claims if is_counted(claim.state) for s in claim.sources]
 
     @property
     def sentences(self) -> int:

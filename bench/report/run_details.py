@@ -91,7 +91,7 @@ def _shares(counts: Counts | None) -> list[float]:
     return [round(100 * int(right) / int(total), 2) for right, total in pairs if total]
 
 
-def self_test(planned: Iterable[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
+def outcome_table(planned: Iterable[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the self-test: methods by partition rules of digits, from smoke cells. A cell that
     several papers share counts once.
     """

@@ -15,7 +15,7 @@ from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.grid.cell import Cell, canonical
 from repfl.bench.grid.methods import find_entry, participants
 from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.recipes import Shape, shape_of, sizes, stored_recipe
+from repfl.bench.grid.recipes import Shape, shape_of, stored_recipe
 from repfl.bench.store.record import Record
 from repfl.bench.store.store import Store
 
@@ -108,10 +108,10 @@ def samples_of(recipe: Recipe) -> tuple[float, float]:
     """Return the samples per client for training and for scoring, by the partition's options, or an
     equal share.
     """
-    from repfl.datasets.core import registry
+    from repfl.datasets.core import cache, registry
 
     rule, options = recipe.partition.rule, recipe.partition.options
-    splits = sizes(registry.get(recipe.dataset)) or {"train": ASSUMED_SAMPLES}
+    splits = cache.sizes(registry.get(recipe.dataset)) or {"train": ASSUMED_SAMPLES}
     numbers = {name: value for name, value in options.items() if isinstance(value, int | float)}
     of_class = numbers["classes"] if rule == "class-shards" else 1  # where samples are per class
     per_client = sum(splits.values()) / recipe.clients

@@ -37,10 +37,17 @@ def _in_order(values: Any) -> Any:
 # -- what was computed -----------------------------------------------------------------------------
 
 
+class StoredPartition(Contents):
+    """What every reader of a stored partition relies on."""
+
+    rule: str
+
+
 class StoredRecipe(Contents):
     """What every reader of a stored recipe relies on."""
 
     dataset: str
+    partition: StoredPartition
     evaluation: dict[str, Any]
 
 

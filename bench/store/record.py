@@ -137,11 +137,12 @@ def decode(data: bytes, path: Path) -> Record:
         raise Corrupt(f"{path}: not a whole record; {RERUN}") from None
     if stored != checksum(values):
         raise Corrupt(f"{path}: its checksum does not match; {RERUN}")
+    _check_fields(values, schema, path)
     try:
-        record = Record.from_json(_migrated(values, schema, path))
+        record = Record.from_json(values)
     except ValueError as error:
         raise Corrupt(f"{path}: {error}; {RERUN}") from None
-    if schema == SCHEMA and encode(record) != data:
+    if encode(record) != data:
         raise Corrupt(f"{path}: not as it was written; {RERUN}")
     if record.id != path.parent.name or record.id != _id_of(record.cell):
         raise Corrupt(f"{path}: belongs to another cell than its folder says; delete {path.parent}")
@@ -158,8 +159,8 @@ def _id_of(cell: Mapping[str, Any]) -> str:
         return ""
 
 
-def _migrated(values: dict[str, Any], schema: Any, path: Path) -> dict[str, Any]:
-    """Return the fields in the current schema, converting older schemas step by step."""
+def _check_fields(values: Mapping[str, Any], schema: Any, path: Path) -> None:
+    """Refuse a record of another schema, or with fields that repfl does not write."""
     if schema != SCHEMA:
         raise UserError(
             f"{path}: record of schema {schema!r}, this repfl reads up to {SCHEMA}; update repfl,"
@@ -172,4 +173,3 @@ def _migrated(values: dict[str, Any], schema: Any, path: Path) -> dict[str, Any]
     mistyped = [name for name, kind in KINDS.items() if not isinstance(values[name], kind)]
     if mistyped:
         raise Corrupt(f"{path}: field {mistyped[0]!r} is not of its type; {RERUN}")
-    return values

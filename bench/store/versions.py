@@ -8,7 +8,7 @@ hashed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -29,8 +29,7 @@ class Currency(NamedTuple):
 def of_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return today's versions of everything that computes a cell.
 
-    The rule is left out if the recipe names none, as in some old committed runs. Raise a KeyError
-    if a method, data set or rule is not registered.
+    Raise a KeyError if a method, data set or rule is not registered.
     """
     from repfl.algorithms.core import ENGINE
     from repfl.algorithms.core.method import methods
@@ -38,15 +37,14 @@ def of_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     from repfl.datasets.core.errors import DataError
 
     recipe = cell["recipe"]
-    rule = (recipe.get("partition") or {}).get("rule")
+    rule = recipe["partition"]["rule"]
     method = _registered("method", cell["method"], methods())
     versions = {"engine": ENGINE, "method": method.version}
     try:
         versions["dataset"] = registry.get(recipe["dataset"]).version
     except DataError:
         raise KeyError("data set", recipe["dataset"]) from None
-    if rule is not None:
-        versions["rule"] = _registered("partition rule", rule, partition.partitioners()).version
+    versions["rule"] = _registered("partition rule", rule, partition.partitioners()).version
     return versions | _plugin(cell["method"], recipe, rule)
 
 
@@ -59,12 +57,7 @@ def _registered(kind: str, name: str, registered: Mapping[str, Any]) -> Any:
         raise KeyError(kind, name) from None
 
 
-def _plugin(
-    method: str,
-    recipe: Mapping[str, Any],
-    rule: str | None,
-    digest: Callable[[str, str], str] = plugins.digest,
-) -> dict[str, str]:
+def _plugin(method: str, recipe: Mapping[str, Any], rule: str) -> dict[str, str]:
     """Return one hash of all plug-ins that a cell uses; empty if it uses none."""
     components = [
         ("method", method),
@@ -73,14 +66,8 @@ def _plugin(
         ("partition", rule),
         *(("metric", name) for name in (recipe.get("evaluation") or {}).get("metrics") or ()),
     ]
-    digests = {digest(kind, str(name)) for kind, name in components} - {""}
+    digests = {plugins.digest(kind, str(name)) for kind, name in components} - {""}
     return {PLUGIN: sha256(" ".join(sorted(digests)).encode()).hexdigest()} if digests else {}
-
-
-def _old_plugin(cell: Mapping[str, Any]) -> str | None:
-    """Return the hash of a cell's plug-ins in records that hashed whole files."""
-    rule = (cell["recipe"].get("partition") or {}).get("rule")
-    return _plugin(cell["method"], cell["recipe"], rule, plugins.old_digest).get(PLUGIN)
 
 
 def of_record(origin: Provenance, cell: Mapping[str, Any]) -> Currency:
@@ -100,10 +87,7 @@ def of_line(origin: Provenance, cell: Mapping[str, Any]) -> Currency:
 
 
 def currency(recorded: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
-    """Return the currency of a result with these versions, naming the versions that differ.
-
-    Old records have no versions: they count as computed by engine 0.
-    """
+    """Return the currency of a result with these versions, naming the versions that differ."""
     try:
         current = of_cell(cell)
     except KeyError as error:
@@ -112,11 +96,11 @@ def currency(recorded: Mapping[str, Any], cell: Mapping[str, Any]) -> Currency:
     differing = [
         f"{name} {recorded.get(name, 0)} (today {version})"
         for name, version in current.items()
-        if name != PLUGIN and recorded.get(name) != version and (recorded or name == "engine")
+        if name != PLUGIN and recorded.get(name) != version
     ]
     if differing:
         return Currency(False, f"made by {', '.join(differing)}")
-    if recorded.get(PLUGIN) not in (current.get(PLUGIN), _old_plugin(cell)):
+    if recorded.get(PLUGIN) != current.get(PLUGIN):
         changed = "has changed since" if PLUGIN in current else "is not loaded"
         return Currency(False, f"a plug-in that it was made with {changed}")
     return Currency(True)

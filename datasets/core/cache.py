@@ -154,8 +154,11 @@ def _state_of(source: Path | None) -> list[int]:
     if source.is_file():
         state = source.stat()
         return [state.st_size, state.st_mtime_ns]
-    found = [(len(files), os.stat(folder).st_mtime_ns) for folder, _, files in os.walk(source)]
-    return [sum(count for count, _ in found), max(time for _, time in found)]
+    counts, times = list[int](), list[int]()
+    for folder, _, files in os.walk(source):
+        counts.append(len(files))
+        times.append(Path(folder).stat().st_mtime_ns)
+    return [sum(counts), max(times)]
 
 
 def _joined(splits: Mapping[str, Arrays]) -> Arrays:

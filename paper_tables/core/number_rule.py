@@ -17,7 +17,7 @@ SETTING = "setting"
 """The kind of such a value in a table, and the state of a claim about some."""
 
 
-def is_number(kind_or_state: str) -> bool:
+def is_counted(kind_or_state: str) -> bool:
     """Return whether published values of this kind, or of claims in this state, are numbers."""
     return kind_or_state != SETTING
 

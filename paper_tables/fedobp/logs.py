@@ -89,9 +89,9 @@ def finetuned() -> pd.DataFrame:
     return pairs.assign(lead=(pairs[TUNED] - pairs[[OURS, OURS_TUNED]].max(axis=1)).round(2))
 
 
-def finetuned_claim(scale: str, pairs: pd.DataFrame | None = None) -> Claim:
+def finetuned_claim(scale: str) -> Claim:
     """Return the check of ours on the authors' logs, which no run decides."""
-    pairs = finetuned() if pairs is None else pairs
+    pairs = finetuned()
     numbers = {str(column): float(lead) for column, lead in pairs["lead"].items()}
     return result.claim(
         "finetuned-fedavg-ahead",

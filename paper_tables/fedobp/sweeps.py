@@ -89,10 +89,8 @@ def ratio(
     """Return the bytes that went down (or up), as a share of a full model for every participant of
     every round.
     """
-    participants = max(
-        1, round(float(cell["recipe.participation"]) * float(cell["recipe.clients"]))
-    )
-    full = 4.0 * float(cell["parameters"]) * participants * float(cell["recipe.training.rounds"])
+    sent = float(cell["participants"]) * float(cell["recipe.training.rounds"])
+    full = 4.0 * float(cell["parameters"]) * sent
     return (
         float(cell[f"traffic.{direction}_values"])
         + (float(cell[f"traffic.{direction}_codes"]) if codes else 0.0)

@@ -22,7 +22,6 @@ from repfl.paper_tables.pfeddst.settings import (
     OURS,
     PAPER,
     RIVAL,
-    SERVERLESS,
     scale_note,
 )
 
@@ -106,15 +105,9 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
 def per_round(evidence: Evidence, label: str, short: str) -> float:
     """Client-epochs of a round."""
     first = pick(evidence, row=label, column=short).iloc[0]
-    clients = int(first["recipe.clients"])
-    cohort = (
-        clients
-        if first["method"] in SERVERLESS
-        else max(1, round(float(first["recipe.participation"]) * clients))
-    )
     head = first.get("hp.head_epochs", 0)
     epochs = float(first["recipe.training.epochs"]) + (float(head) if head == head else 0.0)
-    return cohort * epochs
+    return float(first["participants"]) * epochs
 
 
 def draw_curves(

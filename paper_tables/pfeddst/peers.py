@@ -4,7 +4,6 @@ random and by header.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import exp, inf
 from pathlib import Path
 
@@ -182,13 +181,12 @@ PROPOSITIONS = (
 RATES, GAPS = (0.1, 0.3, 1.0, inf), range(1, 501)
 
 
-def recency(evidence: Evidence, score: Callable[[float, int], float] | None = None) -> Claim:
+def recency(evidence: Evidence) -> Claim:
     """Return the claim on equation 8, the CDF of an exponential distribution, over a whole run."""
-    score = score or (lambda rate, gap: 1 - exp(-rate * gap))
-    scores = [score(rate, gap) for rate in RATES for gap in GAPS]
+    scores = [1 - exp(-rate * gap) for rate in RATES for gap in GAPS]
     detail = (
         f"from {min(scores):.2f} to {max(scores):.2f} for λ from 0.1 to ∞ and 1 to 500 rounds; at λ"
-        f" = 0.3 it is {score(0.3, 1):.2f} after one round"
+        f" = 0.3 it is {1 - exp(-0.3):.2f} after one round"
     )
     return claim(
         "recency-range",

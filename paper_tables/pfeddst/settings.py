@@ -21,8 +21,6 @@ TARGETS = {"cifar10": (70, 80, 85, 90), "cifar100": (50, 60, 70, 75)}
 CENTRALISED = ("FedAvg", "FedPer", "FedBABU")
 DECENTRALISED = ("DFedAvgM", "Dis-PFL", RIVAL, OURS)
 METHODS = (*CENTRALISED, *DECENTRALISED)
-SERVERLESS = frozenset({"dfedavgm", "dis-pfl", "dfedpgp", "pfeddst"})
-"""Methods that train all clients in every round."""
 
 ROWS = (
     *(Row(name) for name in METHODS),

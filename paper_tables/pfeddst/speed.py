@@ -62,9 +62,9 @@ NOTES = (
 )
 
 
-def curve_of(rounds: pd.DataFrame, name: str = "post_agg/mean") -> pd.Series:
-    """One curve in percent, by round."""
-    return 100 * rounds[rounds["name"] == name].set_index("round")["value"].sort_index()
+def curve_of(rounds: pd.DataFrame) -> pd.Series:
+    """The accuracy in percent, by round."""
+    return 100 * rounds[rounds["name"] == "post_agg/mean"].set_index("round")["value"].sort_index()
 
 
 def mean_over_rounds(_: pd.Series, rounds: pd.DataFrame) -> float:

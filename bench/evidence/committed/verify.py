@@ -23,6 +23,7 @@ from repfl.bench.evidence.committed.committed_run import Line, line_of
 from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, from_json
+from repfl.bench.grid.dotted_names import dotted
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.run.attempt import run_task
@@ -291,17 +292,10 @@ def _outcome(record: Record) -> dict[str, Any]:
     return {"metrics": record.json["metrics"], **{name: origin.get(name) for name in REPRODUCIBLE}}
 
 
-def _differing(one: Any, other: Any, prefix: str = "") -> list[str]:
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the dotted names at which two nested tables differ."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return [
-            each
-            for name in dict.fromkeys((*one, *other))
-            for each in _differing(
-                one.get(name), other.get(name), f"{prefix}.{name}" if prefix else str(name)
-            )
-        ]
-    return [] if one == other else [prefix]
+    then, now = dotted(one), dotted(other)
+    return [name for name in then | now if then.get(name) != now.get(name)]
 
 
 def _differing_series(line: Line, repeat: Line) -> list[str]:

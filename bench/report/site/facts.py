@@ -81,7 +81,10 @@ def self_test(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
         problems += measured.problems
         runs |= run_details.outcomes(items, CellEvidence(records, measured))
     problems += records.problems
-    return {"table": run_details.self_test(planned, runs) if planned else {}, "problems": problems}
+    return {
+        "table": run_details.outcome_table(planned, runs) if planned else {},
+        "problems": problems,
+    }
 
 
 def of_method(name: str) -> dict[str, Any]:

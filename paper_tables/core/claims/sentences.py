@@ -152,13 +152,13 @@ def _difference(contrast: Contrast | None) -> str:
 
 
 def judge_all(
-    evidence: Evidence, folder: Path, artefact: str, frame: pd.DataFrame, **logged: Any
+    evidence: Evidence, folder: Path, artefact: str, frame: pd.DataFrame, *, logged: bool = False
 ) -> tuple[Claim, ...]:
     """Return the claims of a paper's `claims.toml` on one artefact, whose numbers are in a long
     table; its published side counts as printed, unless `logged=True`.
     """
     cells = printed_cells(frame)
-    sides = {"logged": cells} if logged.get("logged") else {"printed": cells}
+    sides = {"logged": cells} if logged else {"printed": cells}
     runs = runs_of(frame)
     return tuple(
         judge(each, runs, evidence.scale, **sides)
@@ -356,5 +356,5 @@ def in_words(numbers: Mapping[str, float], write: Callable[[float], str] = plain
 
 
 def wide(frame: pd.DataFrame, side: str) -> pd.DataFrame:
-    """Return one side of a long table, `published` or `ours`, rows against columns."""
+    """Return one side of a long table, `printed` or `ours`, rows against columns."""
     return frame.pivot(index="row", columns="column", values=side).astype(float)

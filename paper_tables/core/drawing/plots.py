@@ -190,7 +190,7 @@ def dots(
     axes: Axes, values: pd.DataFrame, groups: Sequence[str], styles: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Draw groups of means with their deviation: reported ones hollow, ours filled beside them.
-    `values` has the index (label, group) and the columns ours, std, published, published_std.
+    `values` has the index (label, group) and the columns ours, std, printed, printed_std.
     """
     width = 0.84 / max(1, len(styles))
     positions = np.arange(len(groups), dtype=float)

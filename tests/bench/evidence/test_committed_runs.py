@@ -199,13 +199,13 @@ def test_lines_of_an_older_version_go_once_the_method_is_collected_again(
 
 def committed(platform: str, finished: str, engine: int = ENGINE) -> Line:
     """An invented line."""
-    recipe = {"dataset": "digits", "model": "tiny", "partition": {}}
+    recipe = {"dataset": "digits", "model": "tiny", "partition": {"rule": "iid"}}
     cell = {"method": "fedavg", "version": 1, "hp": {}, "recipe": recipe, "seed": 1}
     made = invented.origin(
         platform={"device": "some", "torch": "2.0", "fingerprint": platform},
         contributor="somebody",
         finished=finished,
-        versions={"engine": engine, "method": 1, "dataset": 1},
+        versions={"engine": engine, "method": 1, "dataset": 1, "rule": 1},
         digests={"state": platform},
     )
     return Line(Record("cell 1", cell, "done", "", invented.VALUE, made), "x")

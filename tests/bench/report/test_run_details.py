@@ -11,7 +11,7 @@ from repfl.bench.evidence.cell_evidence import CellEvidence, Records
 from repfl.bench.evidence.committed.committed_runs import CommittedRuns
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
-from repfl.bench.report.run_details import MAX_CURVE_POINTS, describe_runs, self_test
+from repfl.bench.report.run_details import MAX_CURVE_POINTS, describe_runs, outcome_table
 from repfl.bench.report.site import facts
 from repfl.bench.store.store import Store
 from tests.bench.conftest import Compute, Here, stored, task
@@ -61,7 +61,7 @@ def run(value: float | None, status: str = "done") -> dict[str, Any]:
 
 def test_every_distinct_cell_is_counted_once_below_the_rule_that_deals_its_data() -> None:
     planned = plan(Selection(scale="smoke", papers=["fedpurin", "fedselect"]))
-    table = self_test(planned, {})
+    table = outcome_table(planned, {})
     rules = [column["rule"] for column in table["columns"]]
     assert sorted(rules) == ["class-shards", "client-dirichlet"]
     assert table["columns"][rules.index("client-dirichlet")]["dealt"][:2] == [0.01, 0.1]
@@ -77,7 +77,7 @@ def test_what_is_above_the_floor_and_what_fell_is_counted() -> None:
     planned = plan(Selection(scale="smoke", papers=["fedpurin"], methods=["fedbn"]))
     first, second, third, *_ = [item.cell.id for item in unique(planned)]
     told = {first: run(80.0), second: run(40.0), third: run(None, "failed")}
-    (row,) = self_test(planned, told)["rows"]
+    (row,) = outcome_table(planned, told)["rows"]
     assert row["method"] == "fedbn"
     assert {name: row["all"][name] for name in ("done", "above", "fell", "here", "value")} == {
         "done": 2, "above": 1, "fell": 1, "here": 3, "value": 80.0,

@@ -55,7 +55,7 @@ GONE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({**TODAY, "plugin": "a" * 64}, {}, "is not loaded"),
     (TODAY, {"method": "gone"}, "there is no method 'gone' today"),
     (TODAY, {"method": "local+dp"}, "there is no method 'local+dp' today"),  # which is refused
-    (TODAY, {"recipe": {"dataset": "gone"}}, "there is no data set 'gone' today"),
+    (TODAY, {"recipe": RECIPE | {"dataset": "gone"}}, "there is no data set 'gone' today"),
     (TODAY, {"recipe": RECIPE | {"partition": {"rule": "gone"}}}, "no partition rule 'gone'"),
 ]
 

@@ -20,8 +20,8 @@ def test_values_of_authors_files_stand_in_files_of_their_own(paper: str) -> None
 
 
 def test_settings_are_no_numbers_whether_in_a_table_or_in_a_sentence() -> None:
-    assert [kind for kind in Kind if not number_rule.is_number(kind)] == [Kind.SETTING]
-    assert [state for state in State if not number_rule.is_number(state)] == [State.SETTING]
+    assert [kind for kind in Kind if not number_rule.is_counted(kind)] == [Kind.SETTING]
+    assert [state for state in State if not number_rule.is_counted(state)] == [State.SETTING]
 
 
 def test_numbers_in_print_and_in_files_are_counted_apart() -> None:
