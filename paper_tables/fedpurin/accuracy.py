@@ -78,7 +78,7 @@ NO_EXTRA_WORK = (
 
 def table1(evidence: Evidence) -> Table:
     """Seven methods on nine settings."""
-    evidence = folded(evidence, "-n40", "-60")
+    evidence = folded(evidence, "-n40", "-20", "-60")
     return forms.table(
         evidence,
         (PAPER, "table1"),

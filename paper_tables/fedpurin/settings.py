@@ -27,6 +27,7 @@ CIFAR10 = tuple(KEYS["cifar10", alpha] for alpha in ALPHAS["cifar10"])
 METHODS = ("Separate", "FedAvg", "FedPer", "FedBN", "pFedSD", "FedCAC", OURS)
 TABLE1_ROWS = (
     *(Row(name) for name in METHODS),
+    Row("Separate, 20 rounds", published="", aside=True),
     Row("FedPURIN, dense model", published="", source=OURS, point="dense", aside=True),
     Row("FedPURIN, 60 rounds", published="", aside=True),
     *(
