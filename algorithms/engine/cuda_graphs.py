@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from repfl.algorithms.engine.batches import Feed
 from repfl.algorithms.engine.client import ClientState
@@ -27,8 +28,8 @@ OFTEN = 4
 Out = tuple[Tensors, Tensors]
 """The last gradient, and the rows that were collected."""
 Body = Callable[[Feed], Out]
-"""A step: it reads a feed, and changes the state that it was made for."""
-Steps = Callable[[Hashable, Body, Feed], Out]
+"""A step: it reads a feed, and changes the client that it was made for."""
+Steps = Callable[[Hashable, Body, Feed, ClientState], Out]
 
 
 class Graph(NamedTuple):
@@ -37,28 +38,36 @@ class Graph(NamedTuple):
     replay: Callable[[], None]
     feed: Feed
     out: Out
+    body: Body  # keeps what it reads where it is
 
 
 class Replayed:
-    """Runs the steps of one training; those that come often are recorded at their second time."""
+    """Runs the steps of one training; those that come often are recorded at their second time.
 
-    def __init__(
-        self, step: Callable[..., Any], state: ClientState, keys: Sequence[Hashable]
-    ) -> None:
-        """`keys` are the shapes of all steps to come, `state` what they change."""
-        self._step, self._state = _unwrapped(step), state
+    Clients that train one after the other share the records: what a client holds is copied to the
+    memory of the first one. A record lasts for one training only, since a step may read what its
+    round has made, such as a learning rate.
+    """
+
+    def __init__(self, step: Callable[..., Any], keys: Sequence[Hashable]) -> None:
+        """`keys` are the shapes of all steps to come."""
+        self._step = _unwrapped(step)
         self._code = getattr(self._step, "__code__", self._step)  # the same in every round
         self._often = {key for key, times in Counter(keys).items() if times >= OFTEN}
         self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, Graph] = {}
+        self._memory: ClientState = {}
+        """The tensors that the records read and write."""
+        self._holder: ClientState | None = None
+        """The client that holds them now."""
 
-    def __call__(self, key: Hashable, body: Body, feed: Feed) -> Out:
-        """Take a step."""
-        graph = self._graph(key, body, feed)
+    def __call__(self, key: Hashable, body: Body, feed: Feed, state: ClientState) -> Out:
+        """Take a step, which changes `state`."""
+        graph = self._graph(key, body, feed, state)
         if graph is None:
-            before, outside = _held(self._state), _outside(self._step)
+            before, outside = _held(state), _outside(self._step)
             out = body(feed)
-            if not settled(self._state, before):
+            if not settled(state, before) and state is self._holder:
                 self._graphs.clear()
             if not all(map(_unchanged, outside, _outside(self._step))):
                 capture().refused.add(self._code)
@@ -70,7 +79,7 @@ class Replayed:
         last_grad, collected = graph.out
         return last_grad, {name: rows.clone() for name, rows in collected.items()}
 
-    def _graph(self, key: Hashable, body: Body, feed: Feed) -> Graph | None:
+    def _graph(self, key: Hashable, body: Body, feed: Feed, state: ClientState) -> Graph | None:
         """Return the record of a step; None if it runs as it is: the first time, so that all it
         needs has been made, or because it cannot be recorded.
         """
@@ -80,8 +89,13 @@ class Replayed:
         if key not in self._seen:
             self._seen.add(key)
             return None
+        if not self._graphs:
+            self._memory = _held(state)
+        elif not moved(state, self._memory):
+            return None
+        self._holder = state
         if key not in self._graphs:
-            graph = here.record(body, feed, self._state)
+            graph = here.record(body, feed, state)
             if graph is None:
                 here.refused.add(self._code)
                 return None
@@ -127,7 +141,7 @@ class Capture:
             return None
         here.wait_stream(self._stream)
         self._last, self.made = graph, self.made + 1
-        return Graph(graph.replay, own, (dict(last_grad), dict(collected)))
+        return Graph(graph.replay, own, (dict(last_grad), dict(collected)), body)
 
 
 @cache
@@ -156,6 +170,25 @@ def settled(state: ClientState, before: ClientState) -> bool:
     for old, value in replaced:
         old.copy_(value)
     return fine
+
+
+def moved(state: ClientState, memory: ClientState) -> bool:
+    """Copy a client's tensors to the memory of a record, and have the client hold those; return
+    False, and change nothing, if it holds others, such as before it has any momentum.
+    """
+    places, tensors = _flat(memory), _flat(state)
+    if {at: (t.shape, t.dtype) for at, t in places.items()} != {
+        at: (t.shape, t.dtype) for at, t in tensors.items()
+    }:
+        return False
+    for (kind, name), place in places.items():
+        if tensors[kind, name] is not place:
+            state[kind][name] = place.copy_(tensors[kind, name])
+    return True
+
+
+def _flat(state: ClientState) -> dict[tuple[str, str], Tensor]:
+    return {(kind, name): t for kind, named in state.items() for name, t in named.items()}
 
 
 def _unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:

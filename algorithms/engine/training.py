@@ -77,20 +77,43 @@ class Trainer:
         out = _Results(self.model.params, inputs, plans)
         plans = [plan.on(self.data.labels.device) for plan in plans]
         order = sorted(range(len(plans)), key=lambda row: -len(plans[row].index))
+        order = [row for row in order if plans[row].index]
         width = self.width if optimiser.is_plain_sgd else 1
-        for first in range(0, len(order), width):
-            rows = [row for row in order[first : first + width] if plans[row].index]
-            if len(rows) == 1 or width == 1:
-                for row in rows:
-                    self._loop(step, row, plans[row], inputs, optimiser, out)
-            elif rows:
-                self._stack(step, rows, [plans[r] for r in rows], inputs, optimiser, out)
+        at_once = width if width > 1 else len(order)
+        for first in range(0, len(order), at_once or 1):
+            rows = order[first : first + at_once]
+            train = self._stack if width > 1 and len(rows) > 1 else self._loop
+            train(step, rows, [plans[row] for row in rows], inputs, optimiser, out)
         return out.trained()
 
     # -- one client at a time ----------------------------------------------------------------------
 
     def _loop(
-        self, step: Step, row: int, plan: Plan, inputs: Inputs, optimiser: Optimiser, out: _Results
+        self,
+        step: Step,
+        rows: list[int],
+        plans: list[Plan],
+        inputs: Inputs,
+        optimiser: Optimiser,
+        out: _Results,
+    ) -> None:
+        """Train clients one after the other; those with the same masks share recorded steps."""
+        sizes = [[len(part) for part in plan.index] for plan in plans]
+        steps = self._steps(step, optimiser, [size for own in sizes for size in own])
+        for row, plan, own in zip(rows, plans, sizes, strict=True):
+            if _has_own_masks(inputs):
+                steps = self._steps(step, optimiser, own)
+            self._client(step, row, plan, inputs, optimiser, out, steps)
+
+    def _client(
+        self,
+        step: Step,
+        row: int,
+        plan: Plan,
+        inputs: Inputs,
+        optimiser: Optimiser,
+        out: _Results,
+        steps: Steps,
     ) -> None:
         state = _state(self.model.params, inputs, row)
         masks = tensor_masks(self.model.params, _row(inputs.trainable, row))
@@ -100,15 +123,14 @@ class Trainer:
             step(client, batch_of(self.data, feed, 1))
             return client.last_grad, client.collected
 
-        sizes = [len(part) for part in plan.index]
-        steps = self._steps(step, optimiser, state, sizes)
-        for done, size in enumerate(sizes):
+        for done, part in enumerate(plan.index):
             with self._keyed(plan, done) if self.model.random else nullcontext():
-                client.last_grad, collected = steps(size, body, feed_of([plan], done))
+                last_grad, collected = steps(len(part), body, feed_of([plan], done), state)
+            client.last_grad = last_grad
             out.collect(row, collected)
             if out.epochs is not None and plan.ends_epoch(done):
                 out.keep_epoch(row, plan.epoch[done], client.tensors())
-        out.finish(row, client.state, client.last_grad)
+        out.finish(row, state, client.last_grad)
 
     @contextmanager
     def _keyed(self, plan: Plan, done: int) -> Iterator[None]:
@@ -134,7 +156,7 @@ class Trainer:
         """Train clients whose plans are sorted from long to short."""
         where = to_device(torch.tensor(rows), self.data.labels.device)
         state = _state(self.model.params, inputs, where)
-        own = inputs.trainable is not None and inputs.trainable.dim() == 2
+        own = _has_own_masks(inputs)
         trainable = inputs.trainable[where] if own else inputs.trainable  # type: ignore[index]
         masks = tensor_masks(self.model.params, trainable)
         partial = {name: mask for name, mask in masks.items() if mask is not None}
@@ -160,12 +182,12 @@ class Trainer:
         groups = [_by_size(plans, done) for done in range(len(plans[0].index))]
         keys = [key for of_step in groups for key in of_step]
         places = {group: _place(group, where.device) for group, _ in set(keys)}
-        steps = self._steps(step, optimiser, state, keys)
+        steps = self._steps(step, optimiser, keys)
         for done, of_step in enumerate(groups):
             for key in of_step:
                 group = key[0]
                 feed = feed_of([plans[k] for k in group], done)
-                _, collected = steps(key, part_of(body, group), feed)
+                _, collected = steps(key, part_of(body, group), feed, state)
                 for at, k in enumerate(group):
                     out.collect(rows[k], {name: r[at] for name, r in collected.items()})
             for k in _ending_epoch(plans, done) if out.epochs is not None else ():
@@ -175,13 +197,11 @@ class Trainer:
             result = _take(state, k)
             out.finish(row, result, result[LAST_GRAD])
 
-    def _steps(
-        self, step: Step, optimiser: Optimiser, state: ClientState, keys: Sequence[Hashable]
-    ) -> Steps:
+    def _steps(self, step: Step, optimiser: Optimiser, keys: Sequence[Hashable]) -> Steps:
         """Return what runs the steps of a training, each with a key of its shapes."""
         if self.data.labels.is_cuda and optimiser.is_plain_sgd and not self.model.random:
-            return Replayed(step, state, keys)
-        return lambda key, body, feed: body(feed)
+            return Replayed(step, keys)
+        return lambda key, body, feed, state: body(feed)
 
 
 def _by_size(plans: Sequence[Plan], done: int) -> list[tuple[tuple[int, ...], int]]:
@@ -229,6 +249,10 @@ def _state(params: Params, inputs: Inputs, where: int | Tensor) -> ClientState:
         **state,
         "extras": {name: value[where].clone() for name, value in inputs.extras.items()},
     }
+
+
+def _has_own_masks(inputs: Inputs) -> bool:
+    return inputs.trainable is not None and inputs.trainable.dim() == 2
 
 
 def _row(mask: Tensor | None, row: int) -> Tensor | None:

@@ -22,12 +22,13 @@ class Again:
 
     def __init__(self) -> None:
         self.refused: set[object] = set()
-        self.replays = 0
+        self.made = self.replays = 0
 
     def record(self, body: cuda_graphs.Body, feed: Feed, state: ClientState) -> Graph:
         own = Feed(feed.index.clone(), {name: drawn.clone() for name, drawn in feed.draws.items()})
         memory = {kind: dict(named) for kind, named in state.items()}
         out: cuda_graphs.Out = ({}, {})
+        self.made += 1
 
         def replay() -> None:
             self.replays += 1
@@ -37,7 +38,7 @@ class Again:
                 into.update(made)
             assert cuda_graphs.settled(state, memory)
 
-        return Graph(replay, own, out)
+        return Graph(replay, own, out, body)
 
 
 @pytest.fixture
@@ -45,10 +46,8 @@ def again(monkeypatch: pytest.MonkeyPatch) -> Again:
     """Steps are replayed from the second time on."""
     made = Again()
 
-    def steps(
-        trainer: Trainer, step: Any, optimiser: Any, state: ClientState, keys: Any
-    ) -> Replayed:
-        return Replayed(step, state, keys)
+    def steps(trainer: Trainer, step: Any, optimiser: Any, keys: Any) -> Replayed:
+        return Replayed(step, keys)
 
     monkeypatch.setattr(cuda_graphs, "capture", lambda: made)
     monkeypatch.setattr(cuda_graphs, "OFTEN", 2)
@@ -68,6 +67,18 @@ def test_steps_that_are_replayed_give_the_same_bits(
     assert again.replays > 10
     for key, value in plain.state.items():
         assert torch.equal(value, replayed.state[key]), key
+
+
+@pytest.mark.parametrize(("own_masks", "records"), [(False, 1), (True, 3)])
+def test_clients_share_a_record_unless_their_masks_differ(
+    own_masks: bool, records: int, again: Again
+) -> None:
+    fed = federation(sizes=(40, 40, 40), batch=20, epochs=2, momentum=0.9)
+    fed.begin(1, all_clients=True)
+    masks = torch.ones(fed.K, fed.D, dtype=torch.bool) if own_masks else None
+    fed.train(fed.new_models(), trainable=masks)
+    assert again.made == records
+    assert again.replays == 3 * (2 * 2 - 1)  # all but each client's first, which makes momentum
 
 
 class Counting:
