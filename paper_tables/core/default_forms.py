@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
+from typing import Any
 
 import pandas as pd
 
@@ -48,7 +49,7 @@ def table(
         evidence,
         key,
         words[0],
-        "Accuracy as the grid's recipes report it.",
+        f"Accuracy as the grid's recipes report it.{_searched(evidence)}",
         caption=words[1],
         rows=rows,
         columns=all_columns,
@@ -107,6 +108,30 @@ def _chosen(evidence: Evidence, columns: Sequence[Column]) -> Iterator[str]:
         rows = [f"{row}: {text}" for row, text in texts.items() if text]
         if rows:
             yield f"{column.label}, chosen by validation, by seed. {'. '.join(rows)}."
+
+
+def _searched(evidence: Evidence) -> str:
+    """Return the sentence on how options were chosen, for a reader who has the table alone."""
+    trials = evidence.trials()
+    if trials.empty:
+        return ""
+    counts = trials.groupby(["row", "column", "seed"]).size()
+    most = f"up to {counts.max()}" if counts.min() < counts.max() else str(counts.max())
+    tried: dict[str, set[Any]] = {}
+    for options in trials["options"]:
+        for name, value in options.items():
+            tried.setdefault(name, set()).add(value)
+    ranges = (f"{name} {_range(values - {None})}" for name, values in tried.items())
+    return (
+        f" In every seed the best of {most} trials by validation accuracy;"
+        f" tried: {', '.join(ranges)}."
+    )
+
+
+def _range(values: set[Any]) -> str:
+    if all(isinstance(value, float | int) for value in values):
+        return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values))))
+    return " or ".join(sorted(map(str, values)))
 
 
 def _columns(evidence: Evidence) -> tuple[Column, ...]:

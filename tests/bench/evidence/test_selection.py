@@ -209,6 +209,12 @@ def test_what_validation_chose_is_a_column_of_tables_and_of_load(
     assert number["chosen"] == chosen
     note = f"two clients, chosen by validation, by seed. FedAvg: {chosen}."
     assert note in table.attrs["notes"]
+    low, *_, high = sorted(item.cell.recipe.training.lr for item in searched)
+    sentence = (
+        "In every seed the best of 2 trials by validation accuracy; tried: training.lr"
+        f" {low:.3g} to {high:.3g}."
+    )
+    assert sentence in table.attrs["caption"]
     cells = repfl.load(results, grids=path, measured=False)
     assert set(cells.index) == rates.keys()
     texts = {cell: f"training.lr {rates[cell]}" for cell in number["runs"]}
