@@ -91,7 +91,7 @@ class Replayed:
             return None
         if not self._graphs:
             self._memory = _held(state)
-        elif not moved(state, self._memory):
+        elif state is not self._holder and not moved(state, self._memory):
             return None
         self._holder = state
         if key not in self._graphs:
