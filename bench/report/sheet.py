@@ -147,7 +147,7 @@ def _tabled(table: Table, printed: Mapping[str, Mapping[str, Any]]) -> dict[str,
     numbers, digits = of_result(table, printed), {c.key: c.digits for c in table.layout.columns}
     floors = formatting.floors(table).items()
     return {
-        "remarks": tuple(tables.remarks(table.frame, table.layout.columns)),
+        "remarks": tuple(tables.remarks(table.frame, table.layout.columns, table.layout.aside)),
         "numbers": numbers,
         "layout": table.layout,
         "floors": {key: plain(value, digits[key]) for key, value in floors},

@@ -4,7 +4,7 @@ column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any
@@ -280,8 +280,12 @@ MAX_NAMED_ROWS = 6
 """Rows that a remark names one by one; what is missing is seen in the table, too."""
 
 
-def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
-    """Return why cells are missing or remarkable, one line per column and reason."""
+def remarks(
+    frame: pd.DataFrame, columns: Sequence[Column], aside: Collection[str] = ()
+) -> list[str]:
+    """Return why cells are missing or remarkable, one line per column and reason. Rows that stand
+    `aside` are not ranked, whatever their seeds.
+    """
     lines: list[str] = []
     for column in columns:
         cells = frame[frame["column"] == column.key]
@@ -290,7 +294,7 @@ def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
             who = ", ".join(rows) if len(rows) <= MAX_NAMED_ROWS else f"{len(rows)} rows"
             who = "all rows" if len(rows) == len(cells) > 1 else who
             lines.append(f"{column.name}: {who}: {reason}")
-        lines += _other_seeds(cells, column)
+        lines += _other_seeds(cells[~cells["row"].isin(aside)], column)
     return lines
 
 

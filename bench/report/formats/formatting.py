@@ -98,5 +98,6 @@ def floors(table: Table) -> dict[str, float]:
     since each seed may partition the data differently.
     """
     grouped = table.frame.groupby("column") if table.layout.floor else ()
-    by_column = {str(key): common_floor(cells)[0] for key, cells in grouped}
+    aside = table.layout.aside
+    by_column = {str(key): common_floor(cells, aside)[0] for key, cells in grouped}
     return {key: floor for key, floor in by_column.items() if isfinite(floor)}

@@ -4,7 +4,7 @@ other clients, so means over different seeds are of different problems.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import isfinite, nan
 from typing import Any, NamedTuple
 
@@ -38,14 +38,16 @@ def mixed(by_seed: Iterable[Any]) -> bool:
     return len({frozenset(run.seed for run in runs) for runs in with_runs(by_seed)}) > 1
 
 
-def common_floor(cells: pd.DataFrame) -> tuple[float, tuple[int, ...]]:
+def common_floor(cells: pd.DataFrame, aside: Collection[str] = ()) -> tuple[float, tuple[int, ...]]:
     """Return the floor of a column and the seeds that it is over: those that all of its rows with a
     floor have. Rows of another scale may deal other clients: beside runs at full scale only these
-    count, and other mixed columns have none.
+    count, and other mixed columns have none. Rows that stand aside count if no others have one.
     """
     cells = cells[cells["floor"].notna()]
     if (cells["scale"] == "paper").any():
         cells = cells[cells["scale"] == "paper"]
+    if not (competing := cells[~cells["row"].isin(aside)]).empty:
+        cells = competing
     if cells["scale"].nunique() > 1:
         return nan, ()
     by_seed = cells["by_seed"]

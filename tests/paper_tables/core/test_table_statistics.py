@@ -52,8 +52,18 @@ def test_average_ranks_share_ties_and_skip_incomplete_columns() -> None:
 def test_a_column_of_two_scales_has_the_floor_of_the_full_one() -> None:
     scales = {"paper": 64.48, "desk": 60.24, "smoke": 39.35}
     cells = pd.DataFrame(
-        {"scale": scale, "floor": floor, "by_seed": (SeedResult(42, 80.0, floor),)}
+        {"row": scale, "scale": scale, "floor": floor, "by_seed": (SeedResult(42, 80.0, floor),)}
         for scale, floor in scales.items()
     )
     assert common_floor(cells) == (64.48, (42,))
     assert isnan(common_floor(cells[1:])[0])
+
+
+def test_a_row_that_stands_aside_has_no_part_in_the_floor_of_the_others() -> None:
+    cells = pd.DataFrame(
+        {"row": row, "scale": "paper", "floor": floor, "by_seed": (SeedResult(seed, 80.0, floor),)}
+        for row, seed, floor in (("ours", 1, 62.15), ("more", 2, 72.4))
+    )
+    assert common_floor(cells, ["more"]) == (62.15, (1,))
+    assert isnan(common_floor(cells)[0])
+    assert common_floor(cells[1:], ["more"]) == (72.4, (2,))
