@@ -60,6 +60,8 @@ class Replayed:
         """The tensors that the records read and write."""
         self._holder: ClientState | None = None
         """The client that holds them now."""
+        self._begun: ClientState | None = None
+        """The last client that took a step as it is, and so has all that a step makes."""
 
     def __call__(self, key: Hashable, body: Body, feed: Feed, state: ClientState) -> Out:
         """Take a step, which changes `state`."""
@@ -67,6 +69,7 @@ class Replayed:
         if graph is None:
             before, outside = _held(state), _outside(self._step)
             out = body(feed)
+            self._begun = state
             if not settled(state, before) and state is self._holder:
                 self._graphs.clear()
             if not all(map(_unchanged, outside, _outside(self._step))):
@@ -90,6 +93,8 @@ class Replayed:
             self._seen.add(key)
             return None
         if not self._graphs:
+            if state is not self._begun:
+                return None
             self._memory = _held(state)
         elif state is not self._holder and not moved(state, self._memory):
             return None

@@ -117,21 +117,21 @@ def _searched(evidence: Evidence) -> str:
         return ""
     counts = trials.groupby(["row", "column", "seed"]).size()
     most = f"up to {counts.max()}" if counts.min() < counts.max() else str(counts.max())
-    tried: dict[str, set[Any]] = {}
+    tried: dict[str, list[Any]] = {}
     for options in trials["options"]:
         for name, value in options.items():
-            tried.setdefault(name, set()).add(value)
-    ranges = (f"{name} {_range(values - {None})}" for name, values in tried.items())
+            tried.setdefault(name, []).append(value)
+    ranges = (f"{name} {_range(values)}" for name, values in tried.items())
     return (
         f" In every seed the best of {most} trials by validation accuracy;"
         f" tried: {', '.join(ranges)}."
     )
 
 
-def _range(values: set[Any]) -> str:
+def _range(values: Sequence[Any]) -> str:
     if all(isinstance(value, float | int) for value in values):
-        return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values))))
-    return " or ".join(sorted(map(str, values)))
+        return f"{min(values):.3g} to {max(values):.3g}"
+    return " or ".join(dict.fromkeys(map(str, values)))
 
 
 def _columns(evidence: Evidence) -> tuple[Column, ...]:

@@ -81,6 +81,13 @@ def test_clients_share_a_record_unless_their_masks_differ(
     assert again.replays == 3 * (2 * 2 - 1)  # all but each client's first, which makes momentum
 
 
+def test_a_client_s_first_step_is_never_recorded_since_it_makes_momentum(again: Again) -> None:
+    fed = federation(sizes=(40, 40, 40), batch=40, epochs=1, momentum=0.9)
+    fed.begin(1, all_clients=True)
+    fed.train(fed.new_models())
+    assert again.made == 0
+
+
 class Counting:
     def __init__(self) -> None:
         self.steps = 0
